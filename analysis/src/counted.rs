@@ -1,7 +1,8 @@
-//! A trace's calls without their times: what counts alone need.
+//! A trace's calls without their times, which suffice for counts.
 //!
-//! Chunks of times are not read, be they damaged or not, unless the trace has several jobs, which are told apart by when they began, or
-//! is of a version that has counts among its times. Calls come thread by thread, each at 0. Called by the analyses that count.
+//! Chunks of times are not read, even if they are damaged, with two exceptions. The trace may have several jobs, which are
+//! distinguished by their start, or its version may store counts among the times. Calls come thread by thread, with all times 0. Used
+//! by the analyses that count.
 
 use std::path::Path;
 
@@ -12,24 +13,24 @@ use belljar_trace::{Accounts, Event, Polls, TraceError};
 use crate::dump::Filter;
 
 impl Filter {
-    /// Whether it needs calls' times to be known.
+    /// True if the filter depends on calls' times.
     pub fn needs_times(&self) -> bool {
         self.from.is_some() || self.to.is_some() || self.phase.is_some()
     }
 }
 
-/// A trace as an analysis reads it: with times or without.
+/// The way in which an analysis reads a trace: with times or without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Times {
     /// With times.
     #[default]
     Read,
-    /// Counts alone: times are neither read nor told.
+    /// Counts alone: times are neither read nor shown.
     Unread,
 }
 
 impl Times {
-    /// A reader of the trace at `path`, whose events are to be passed through [`seen`](Self::seen).
+    /// Opens the trace at `path`; its events must be passed through [`seen`](Self::seen).
     pub(crate) fn open(self, path: &Path) -> Result<TraceReader, TraceError> {
         match self {
             Self::Read => TraceReader::open(path),
@@ -37,7 +38,7 @@ impl Times {
         }
     }
 
-    /// The event as the analysis is to see it: versions whose times have to be read tell them even so.
+    /// Returns the event as the analysis is to see it, without times even in versions where they are read.
     pub(crate) fn seen(self, mut event: Event) -> Event {
         if self == Self::Unread {
             (event.entry, event.accounts) = (0, Accounts(None));
@@ -52,7 +53,7 @@ impl Times {
         event
     }
 
-    /// What `collector` found of the communicators of the trace at `path`.
+    /// Resolves the communicators that `collector` found in the trace at `path`.
     pub(crate) fn resolve(
         self,
         collector: Collector,
@@ -65,7 +66,7 @@ impl Times {
         }
     }
 
-    /// The communicators of the trace at `path`.
+    /// Returns the communicators of the trace at `path`.
     pub(crate) fn communicators(self, path: &Path) -> Result<Communicators, TraceError> {
         let mut reader = self.open(path)?;
         let header = reader.header().clone();

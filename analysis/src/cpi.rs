@@ -1,9 +1,8 @@
-//! Cycles per instruction, and what they went into.
+//! Cycles per instruction, and their parts.
 //!
-//! CPI = core + caches + memory + idle + MPI, each in cycles per instruction that was
-//! executed outside MPI: the sum by which distributed programs are analysed,
-//! with what a processor waited outside MPI apart. Core is what is left of the time
-//! between calls, so that the sum holds to the cycle.
+//! CPI = core + caches + memory + idle + MPI, each in cycles per instruction executed outside MPI. This is the usual
+//! sum for distributed programs, with a processor's waiting outside MPI as a separate part. Core is the remainder of
+//! the time between calls, so the sum is exact to the cycle.
 
 /// Cycles per instruction as text and as JSON.
 mod render;
@@ -15,12 +14,12 @@ use serde::Serialize;
 
 use belljar_job::{Communicators, ProcessKey};
 
-/// Cycles per retired instruction of a run without a time model, as a fraction.
+/// Cycles per retired instruction in a run without a time model, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
-    /// Cycles ...
+    /// The cycles ...
     pub cycles: u64,
-    /// ... for that many instructions; not zero.
+    /// ... for this number of instructions; not zero.
     pub instructions: u64,
 }
 
@@ -29,14 +28,14 @@ pub struct Ratio {
 pub struct CpiPart {
     /// In cycles.
     pub cycles: u64,
-    /// The same for each instruction outside MPI; 0 without any.
+    /// The same per instruction outside MPI; 0 without instructions.
     pub per_instruction: f64,
 }
 
 /// Cycles per instruction of one process, or of all.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CpiStat {
-    /// The MPI program it belongs to; `None` for all together, like the two next.
+    /// Its MPI program; `None` for the total, like the next two.
     pub job: Option<u32>,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: Option<u32>,
@@ -44,18 +43,17 @@ pub struct CpiStat {
     pub node: Option<u32>,
     /// Instructions that its node retired between its MPI calls.
     pub instructions: u64,
-    /// From the first call on: between calls and in them.
+    /// Time from the first call on, between calls and in them.
     pub total: CpiPart,
-    /// In the core, between calls.
+    /// Cycles in the core, between calls.
     pub core: CpiPart,
-    /// In caches after the first level, between calls; `None` where they are not modelled.
+    /// Cycles in caches after the first level, between calls; `None` if caches are not modelled.
     pub caches: Option<CpiPart>,
-    /// In memory, between calls; `None` where it is not modelled.
+    /// Cycles in memory, between calls; `None` if memory is not modelled.
     pub memory: Option<CpiPart>,
-    /// Without an instruction, between calls; `None` without a time model, where core
-    /// has it.
+    /// Cycles without an instruction, between calls; `None` without a time model, where they are part of core.
     pub idle: Option<CpiPart>,
-    /// In MPI calls.
+    /// Cycles in MPI calls.
     pub mpi: CpiPart,
 }
 
@@ -64,7 +62,7 @@ pub struct CpiStat {
 pub struct CpiStatistics {
     /// By process, in the order of jobs and ranks.
     pub ranks: Vec<CpiStat>,
-    /// All of them together.
+    /// The total of all processes.
     pub all: CpiStat,
 }
 
@@ -79,7 +77,7 @@ struct Sums {
 #[derive(Debug, Default)]
 struct Process {
     sums: Sums,
-    /// For each thread, when its last call returned, and the node's account then.
+    /// For each thread, the return of its last call, and the node's account then.
     left: BTreeMap<u32, (u64, Account)>,
 }
 
@@ -87,15 +85,14 @@ struct Process {
 #[derive(Debug)]
 pub struct CpiCollector<'a> {
     communicators: &'a Communicators,
-    /// `None` where the events tell.
+    /// `None` if the events contain accounts.
     ratio: Option<Ratio>,
     processes: BTreeMap<ProcessKey, Process>,
     has_caches: bool,
 }
 
 impl<'a> CpiCollector<'a> {
-    /// Nothing gathered yet. Without accounts in the events, instructions are cycles by
-    /// `ratio`.
+    /// Creates an empty collector. If events have no accounts, instructions are computed from cycles by `ratio`.
     pub fn new(communicators: &'a Communicators, ratio: Option<Ratio>) -> Self {
         Self {
             communicators,
@@ -105,8 +102,7 @@ impl<'a> CpiCollector<'a> {
         }
     }
 
-    /// Takes an event into account. One that was not selected, or that the MPI
-    /// implementation called, counts for nothing.
+    /// Adds an event. Unselected calls, and calls made by the MPI implementation, are ignored.
     pub fn observe(&mut self, event: &Event) {
         if !event.selected || event.depth > 0 {
             return;
@@ -135,7 +131,7 @@ impl<'a> CpiCollector<'a> {
         }
     }
 
-    /// The statistics.
+    /// Returns the statistics.
     pub fn finish(self) -> CpiStatistics {
         let mut all = Sums::default();
         let mut ranks = Vec::new();

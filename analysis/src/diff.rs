@@ -1,17 +1,17 @@
-//! Two traces held against each other: do programs do the same, and what does it cost them?
+//! Comparison of two traces: differences in the programs' calls, and in their times.
 //!
-//! Processes are paired by job and rank, their threads by number. Threads do the same when the program makes the
-//! same calls in the same order, with the same partners, tags and sizes; calls by which it waits in a loop are left
-//! out, since how many they are depends on how long it waits. Runs repeat to the cycle, so that whatever differs is
-//! an effect of what differs between the two scenarios: none of it is noise. Called by `belljar trace diff`.
+//! Processes are paired by job and rank, their threads by number. Threads are equal if the program makes the same calls in
+//! the same order, with the same partners, tags and sizes. Polls are ignored, because their number depends on how long the
+//! program waits. Runs are reproducible to the cycle, so all differences follow from differences between the two
+//! scenarios, without any noise. Used by `belljar trace diff`.
 
-/// The first calls that differ, as listings have them.
+/// The first calls that differ, as listings show them.
 mod calls;
-/// Which calls are the same.
+/// Equality of calls.
 mod identity;
-/// By cause of waiting, call site and phase.
+/// Differences by cause of waiting, call site and phase.
 mod places;
-/// As text and as JSON.
+/// The result as text and as JSON.
 mod render;
 /// Sequences of calls, one call after another.
 mod sequence;
@@ -34,60 +34,60 @@ use times::{Side, Times};
 /// A figure of both traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Both {
-    /// Of the first.
+    /// The figure of the first trace.
     pub a: u64,
-    /// Of the second.
+    /// The figure of the second trace.
     pub b: u64,
 }
 
-/// What differs between two traces. Times are virtual, in picoseconds.
+/// The differences between two traces. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TraceDiff {
-    /// Whether they have the same calls at the same times: whether nothing differs.
+    /// True if they have the same calls at the same times, so that there is no difference.
     pub equal: bool,
-    /// Whether all threads do the same.
+    /// True if all threads make the same calls.
     pub same_structure: bool,
-    /// From the first call of all to the last return.
+    /// Time from the first call of all to the last return.
     pub span_ps: Both,
     /// By process, in the order of jobs and ranks.
     pub ranks: Vec<RankDiff>,
-    /// By function, those whose time changed most first.
+    /// By function, in descending order of the change in time.
     pub functions: Vec<FunctionDiff>,
     /// Waiting by its cause.
     pub waiting: Vec<WaitDiff>,
-    /// By call site, those whose time changed most first; empty where a trace does not tell where calls were made.
+    /// By call site, in descending order of the change in time; empty if a trace has no call sites.
     pub sites: Vec<SiteDiff>,
-    /// By phase of the program, where that was asked for.
+    /// By phase of the program, if requested.
     pub phases: Vec<PhaseDiff>,
 }
 
 /// A process in both traces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RankDiff {
-    /// The MPI program it belongs to.
+    /// Its MPI program.
     pub job: u32,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: u32,
-    /// Calls that the program made, without those by which it waits in a loop.
+    /// The program's calls, except for polls.
     pub calls: Both,
-    /// From its first call to its last return.
+    /// Time from its first call to its last return.
     pub span_ps: Both,
-    /// In MPI calls.
+    /// Time in MPI calls.
     pub mpi_ps: Both,
-    /// The first of its calls that is another one.
+    /// The first of its calls that differs.
     pub parts: Option<CallDiff>,
     /// The first of its calls that is the same but at another time.
     pub shifts: Option<CallDiff>,
 }
 
-/// A call of a process, as it is in each of the traces.
+/// A call of a process, as in each of the traces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CallDiff {
     /// The thread of the process that makes it.
     pub thread: u32,
-    /// How many calls the thread made before, without those by which it waits in a loop.
+    /// The number of the thread's earlier calls, except for polls.
     pub after: u64,
-    /// The call in the first trace, as `belljar trace dump` has it; none where the thread makes no more.
+    /// The call in the first trace, as shown by `belljar trace dump`; `None` if the thread makes no more calls.
     pub a: Option<String>,
     /// The call in the second.
     pub b: Option<String>,
@@ -98,7 +98,7 @@ pub struct CallDiff {
 pub struct FunctionDiff {
     /// Its name.
     pub function: &'static str,
-    /// Calls that the program made.
+    /// The program's calls.
     pub calls: Both,
     /// Time in them.
     pub total_ps: Both,
@@ -111,7 +111,7 @@ pub struct WaitDiff {
     pub kind: WaitKind,
     /// Calls that waited.
     pub calls: Both,
-    /// How long in all.
+    /// Total waiting.
     pub waiting_ps: Both,
 }
 
@@ -120,13 +120,13 @@ pub struct WaitDiff {
 pub struct SiteDiff {
     /// The function that is called.
     pub function: &'static str,
-    /// Where it is called, and where that function is called, and so on; as the first trace has it, if it does.
+    /// The call's address, the address at which its function was called, and so on; from the first trace if it has them.
     pub frames: Vec<SiteFrame>,
     /// Calls that returned.
     pub calls: Both,
     /// Time in them.
     pub total_ps: Both,
-    /// How much of that was waiting.
+    /// The part that was waiting.
     pub waiting_ps: Both,
 }
 
@@ -135,22 +135,22 @@ pub struct SiteDiff {
 pub struct PhaseDiff {
     /// The phase.
     pub phase: ProgramPhase,
-    /// How long it lasts, of all threads together.
+    /// Its duration, summed over all threads.
     pub time_ps: Both,
     /// Calls that returned.
     pub calls: Both,
     /// Time in them.
     pub total_ps: Both,
-    /// How much of that was waiting.
+    /// The part that was waiting.
     pub waiting_ps: Both,
 }
 
-/// Compares the traces at two paths, and tells whether each is complete. Memory grows with how far processes are
-/// ahead of each other in the files, and with what waits for its partner, not with the number of calls. Programs that were
-/// built anew have their call sites paired by the functions that `names` tell of each trace.
+/// Compares the traces at two paths, and returns whether each is complete. Memory grows with the distance between
+/// processes in the files, and with the number of operations waiting for partners, not with the number of calls. In
+/// rebuilt programs, call sites are paired by the functions that `names` returns for each trace.
 ///
 /// # Errors
-/// [`TraceError`] when a file cannot be read as a trace.
+/// Returns [`TraceError`] if a file cannot be read as a trace.
 pub fn diff(
     a: &Path,
     b: &Path,

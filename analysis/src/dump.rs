@@ -1,14 +1,13 @@
-//! A trace, event by event: as text for people, as JSON lines for programs.
+//! A trace, event by event: as text or as JSON lines.
 //!
-//! Reads the trace twice: ranks of communicators are known only when all of it was seen. Damage ends the
-//! output where it begins, and the caller is told. Called by `belljar trace`; statistics begin here, too,
-//! with the same filter.
+//! The trace is read twice, because ranks of communicators are known only after the whole trace was read. Damage ends the output
+//! at that point, and is reported to the caller. Used by `belljar trace`; statistics are also started here, with the same filter.
 
-/// Places from which calls were made.
+/// Call sites.
 pub(crate) mod frames;
 /// An event as a JSON object.
 mod json;
-/// Records of probes of the user's, among the calls of MPI.
+/// Records of the user's probes, among the calls of MPI.
 pub(crate) mod probes;
 /// An event as a line of text.
 mod text;
@@ -31,14 +30,14 @@ use crate::stat::{ProbeStat, StatCollector, Statistics};
 use frames::{FrameNames, SiteFrame};
 use probes::Records;
 
-/// Which events are wanted. An empty list, like `None`, wants all.
+/// Selection of events. An empty list, like `None`, selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Ranks in `MPI_COMM_WORLD`.
     pub ranks: Vec<u32>,
     /// Names of functions, or patterns with `*` and `?`.
     pub functions: Vec<String>,
-    /// Calls that were left at this time or later.
+    /// Calls that returned at this time or later.
     pub from: Option<Time>,
     /// Calls that were entered before this time.
     pub to: Option<Time>,
@@ -47,7 +46,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether an event is wanted.
+    /// True if an event is selected.
     pub fn wants(&self, event: &Event, header: &TraceHeader) -> bool {
         let frequency = header.frequency(event.node);
         let ranks = self.ranks.is_empty() || self.ranks.contains(&event.rank);
@@ -64,7 +63,7 @@ impl Filter {
     }
 }
 
-/// How a dump looks.
+/// The format of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DumpFormat {
     /// A line of text for each event.
@@ -73,7 +72,7 @@ pub enum DumpFormat {
     Json,
 }
 
-/// Why an analysis failed.
+/// An error of an analysis.
 #[derive(Debug, thiserror::Error)]
 pub enum AnalysisError {
     /// The trace cannot be read.
@@ -84,13 +83,12 @@ pub enum AnalysisError {
     Output(#[from] io::Error),
 }
 
-/// Writes the wanted events of the trace at `path` to `out`, in the order in which they
-/// were recorded: by node, calls in the order of their returns, and among them, by the same
-/// time, what probes of the user's saw. With `sites` calls tell where they were made, as far as the trace does. Returns
-/// whether the trace is complete.
+/// Writes the selected events of the trace at `path` to `out`, in the order in which they were recorded: by node, calls in the
+/// order of their returns. Records of the user's probes are merged by time. With `sites`, calls are written with their call
+/// sites, if the trace has them. Returns whether the trace is complete.
 ///
 /// # Errors
-/// [`AnalysisError`] when the trace cannot be read or the result not be written.
+/// Returns [`AnalysisError`] if the trace cannot be read or the result cannot be written.
 pub fn dump(
     path: &Path,
     filter: &Filter,
@@ -129,7 +127,7 @@ pub fn dump(
 /// Writes one event as one line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write_event(
     event: &Event,
     header: &TraceHeader,
@@ -140,8 +138,8 @@ pub fn write_event(
     write_made_at(event, (header, communicators), &[], format, out)
 }
 
-/// The arguments of a call in words, with their names, as the lines of a dump have them: `source=0, tag=2006`. Addresses are left
-/// out, as they tell nothing outside of the process.
+/// Formats the arguments of a call with their names, as in the lines of a dump: `source=0, tag=2006`. Addresses are omitted, as
+/// they mean nothing outside of the process.
 pub fn argument_words(event: &Event) -> String {
     let parameters = event.description().parameters.iter();
     let named = parameters.zip(&event.arguments).enumerate();
@@ -153,7 +151,7 @@ pub fn argument_words(event: &Event) -> String {
     named.collect::<Vec<String>>().join(", ")
 }
 
-/// The same with where the call was made.
+/// Writes the same with the call site.
 fn write_made_at(
     event: &Event,
     (header, communicators): (&TraceHeader, &Communicators),
@@ -177,10 +175,10 @@ fn write_made_at(
     }
 }
 
-/// Statistics of the wanted events of the trace at `path`, and whether it is complete.
+/// Computes statistics of the selected events of the trace at `path`, and whether it is complete.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceState), TraceError> {
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
@@ -192,7 +190,7 @@ pub fn statistics(path: &Path, filter: &Filter) -> Result<(Statistics, TraceStat
     finished(collector, &reader, path, filter)
 }
 
-/// The statistics of a trace all of whose events `reader` gave and `collector` saw, with what is beside the trace.
+/// Completes the statistics of a trace, after `collector` has seen all events of `reader`, with the files next to the trace.
 pub(crate) fn finished(
     mut collector: StatCollector<'_>,
     reader: &TraceReader,
@@ -200,10 +198,10 @@ pub(crate) fn finished(
     filter: &Filter,
 ) -> Result<(Statistics, TraceState), TraceError> {
     complete(&mut collector, path, filter)?;
-    // What a filter leaves out was not unrecorded.
+    // Calls that the filter excludes were not unrecorded.
     let summary = reader.summary().filter(|_| *filter == Filter::default());
     let mut statistics = collector.finish(summary);
-    // Efficiencies are of whole programs.
+    // Efficiencies only apply to whole programs.
     if *filter != Filter::default() || statistics.kept.is_some() {
         statistics.efficiency = None;
     }
@@ -216,7 +214,7 @@ pub(crate) fn finished(
     Ok((statistics, state))
 }
 
-/// Adds what the trace at `path` lacks, if only some iterations were kept.
+/// Adds the calls dropped from the trace at `path`, if only some iterations were kept.
 fn complete(
     collector: &mut StatCollector<'_>,
     path: &Path,
@@ -232,10 +230,10 @@ fn complete(
     Ok(())
 }
 
-/// The same without all that is of time, of which nothing is read, and without what probes of the user's saw.
+/// Computes the same without any times, which are not read, and without records of the user's probes.
 ///
 /// # Errors
-/// As for [`statistics`].
+/// The same as for [`statistics`].
 pub fn counts(path: &Path, filter: &Filter) -> Result<(Statistics, TraceState), TraceError> {
     const TIMES: Times = Times::Unread;
     let communicators = TIMES.communicators(path)?;
@@ -250,11 +248,11 @@ pub fn counts(path: &Path, filter: &Filter) -> Result<(Statistics, TraceState), 
     Ok((collector.finish(summary), reader.state().clone()))
 }
 
-/// Cycles per instruction from the wanted events of the trace at `path`, and whether it
-/// is complete. Where events do not tell, instructions are cycles by `ratio`.
+/// Computes cycles per instruction from the selected events of the trace at `path`, and whether it is complete. If events have no
+/// accounts, instructions are computed from cycles by `ratio`.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn cpi(
     path: &Path,
     filter: &Filter,

@@ -1,13 +1,13 @@
 //! Efficiencies of a parallel program, as products: parallel efficiency is load balance times communication efficiency, and that is
 //! serialisation times transfer.
 //!
-//! They are the metrics of the POP Centre of Excellence (<https://pop-coe.eu/node/69>), after C. Rosas, J. Giménez and
-//! J. Labarta, "Scalability prediction for fundamental performance factors" (2014), over the [main part](belljar_job::MainPart) of a
-//! job. Useful computation of a rank is its time outside MPI, between its `MPI_Init` and its `MPI_Finalize`, on the thread that called
-//! MPI first. The time on an ideal network is not in a trace: the caller has it of a replay. Several runs have a computation scaling and
-//! a global efficiency, too. Made for `belljar trace stat`.
+//! They are the metrics of the POP Centre of Excellence (<https://pop-coe.eu/node/69>), after C. Rosas, J. Giménez and J. Labarta,
+//! "Scalability prediction for fundamental performance factors" (2014), over the [main part](belljar_job::MainPart) of a job. Useful
+//! computation of a rank is its time outside MPI, between its `MPI_Init` and its `MPI_Finalize`, on the thread that called MPI first.
+//! The time on an ideal network is not in a trace: the caller computes it by a replay. Several runs also have a computation scaling and
+//! a global efficiency. Used by `belljar trace stat`.
 
-/// As text.
+/// Efficiencies as text.
 mod render;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,23 +23,23 @@ const SAME_SIZE: f64 = 0.15;
 /// Efficiencies of one run's main part. Shares are from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Efficiency {
-    /// Processes with a call.
+    /// Processes with at least one call.
     pub processes: u64,
     /// The main part, in picoseconds.
     pub main_ps: u64,
     /// Useful computation of all processes.
     pub useful_ps: u64,
-    /// The most of one process.
+    /// The maximum useful computation of one process.
     pub most_useful_ps: u64,
-    /// The main part on an ideal network, where that was asked for.
+    /// The main part on an ideal network, if requested.
     pub ideal_ps: Option<u64>,
-    /// Mean useful computation over the most.
+    /// Mean useful computation over the maximum.
     pub load_balance: Option<f64>,
-    /// The most useful computation over the main part.
+    /// The maximum useful computation over the main part.
     pub communication: Option<f64>,
     /// Mean useful computation over the main part: load balance times communication efficiency.
     pub parallel: Option<f64>,
-    /// The most useful computation over the main part on an ideal network.
+    /// The maximum useful computation over the main part on an ideal network.
     pub serialisation: Option<f64>,
     /// The main part on an ideal network over the main part.
     pub transfer: Option<f64>,
@@ -52,7 +52,7 @@ pub struct Efficiency {
     /// Parallel efficiency times computation scaling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global: Option<f64>,
-    /// Reasons for doubt.
+    /// Reasons to doubt the figures.
     pub warnings: Vec<String>,
 }
 
@@ -60,9 +60,9 @@ pub struct Efficiency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scaling {
-    /// The whole problem is the same.
+    /// The total problem size is constant.
     Strong,
-    /// Each rank's part is the same.
+    /// The problem size per rank is constant.
     Weak,
 }
 
@@ -102,8 +102,8 @@ impl Efficiency {
         self.global = both.map(|(parallel, scaled)| rounded(parallel * scaled));
     }
 
-    /// The scaling of two runs of different numbers of ranks: strong where useful computation is the same of all ranks, weak where it is
-    /// of each. `None` where neither holds, or both.
+    /// Returns the scaling of two runs with different numbers of ranks. It is strong if the total useful computation is equal, and weak
+    /// if the useful computation of each rank is equal. `None` if neither or both hold.
     pub fn scaling(&self, other: &Self) -> Option<Scaling> {
         let same = |a: f64, b: f64| (a - b).abs() <= SAME_SIZE * a.max(b) && a > 0.0;
         let each = |own: &Self| own.useful_ps as f64 / own.processes.max(1) as f64;
@@ -121,7 +121,7 @@ fn share(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| rounded(part as f64 / of as f64))
 }
 
-/// Six digits after the point.
+/// Rounds to six decimal places.
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
@@ -138,7 +138,7 @@ struct Process {
     ended: bool,
 }
 
-/// Gathers efficiencies from all calls of a trace, in its order.
+/// Collects efficiencies from all calls of a trace, in its order.
 #[derive(Clone, Debug)]
 pub(crate) struct EfficiencyCollector<'a> {
     header: &'a TraceHeader,
@@ -158,7 +158,7 @@ impl<'a> EfficiencyCollector<'a> {
         }
     }
 
-    /// Takes a call of the program's own into account.
+    /// Adds a call of the program.
     pub(crate) fn observe(&mut self, event: &Event) {
         let frequency = self.header.frequency(event.node);
         let time = |cycles: u64| frequency.time_of(cycles).as_ps();
@@ -193,7 +193,7 @@ impl<'a> EfficiencyCollector<'a> {
         }
     }
 
-    /// The efficiencies.
+    /// Returns the efficiencies.
     pub(crate) fn finish(&self) -> Efficiency {
         let processes = self.processes.len() as u64;
         let each = self.processes.values().map(|process| process.useful);

@@ -1,34 +1,33 @@
-//! Event flow graphs: which kind of call follows which, how often, and when.
+//! Event flow graphs: the successors of each kind of call, with counts and times.
 //!
-//! Nodes are kinds of calls, edges go from one to the one that follows it, with a count and the time between: what
-//! is left of a trace if only neighbours in it are kept. Temporal labels of edges tell at which visits of a node
-//! which way was gone; where no label is irregular, the sequence of calls can be had back from the graph. Threads with
-//! equal graphs are one class. After X. Aguilar, K. Fürlinger and E. Laure, "MPI trace compression using event flow
-//! graphs" (Euro-Par 2014) and "Automatic on-line detection of MPI application structure with event flow graphs"
-//! (Euro-Par 2015). Gathered by [`FlowCollector`], made by `graph`, shown by `render`, `dot` and `graphml`; called
-//! by `belljar trace graph`, and by `loops`.
+//! Nodes are kinds of calls, edges lead from one to the next, with a count and the time between. The graph is the part of a trace that remains if
+//! only adjacent calls are kept. Temporal labels of edges list the visits of a node at which each edge was taken. If no label is irregular, the
+//! sequence of calls can be reconstructed from the graph. Threads with equal graphs are one class. After X. Aguilar, K. Fürlinger and E. Laure, "MPI
+//! trace compression using event flow graphs" (Euro-Par 2014) and "Automatic on-line detection of MPI application structure with event flow graphs"
+//! (Euro-Par 2015). Collected by [`FlowCollector`], created by `graph`, shown by `render`, `dot` and `graphml`; used by `belljar trace graph`, and by
+//! `loops`.
 
 /// Threads with equal graphs.
 mod classes;
-/// Gathers graphs, call by call.
+/// Collects graphs, call by call.
 pub(crate) mod collect;
-/// Graphs as DOT has them.
+/// Graphs in DOT.
 mod dot;
-/// Chains of nodes as one.
+/// Folding of chains into nodes.
 mod fold;
-/// From what was gathered to graphs.
+/// Creation of graphs from collected data.
 mod graph;
-/// Graphs as GraphML has them.
+/// Graphs in GraphML.
 mod graphml;
-/// At which visits something happened.
+/// Labels of the visits at which something happened.
 pub(crate) mod label;
-/// The other side of a call, as threads with equal graphs have it.
+/// The peer of a call, as threads with equal graphs have it.
 mod partner;
 /// Graphs as text and as JSON.
 mod render;
-/// What makes two calls the same.
+/// Equality of two calls.
 mod signature;
-/// Which threads something is about.
+/// Descriptions of sets of threads.
 pub(crate) mod threads;
 
 use std::path::Path;
@@ -52,34 +51,34 @@ pub(crate) const START: u32 = 0;
 /// The node at which every graph ends.
 pub(crate) const END: u32 = 1;
 
-/// Whose graphs are wanted.
+/// The threads that share a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraphsOf {
-    /// Those of each thread.
+    /// One graph for each thread.
     Ranks,
-    /// One for each class of threads with equal graphs.
+    /// One graph for each class of threads with equal graphs.
     #[default]
     Classes,
-    /// One for all threads.
+    /// One graph for all threads.
     Merged,
 }
 
 /// Event flow graphs of a trace. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowGraphs {
-    /// How much of a call makes it another node.
+    /// The detail by which calls become distinct nodes.
     pub by: Detail,
-    /// Whose graphs they are.
+    /// The threads that share a graph.
     pub of: GraphsOf,
-    /// Whether no times were read: all are 0 then.
+    /// True if no times were read, so that all are 0.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untimed: bool,
-    /// Whether chains are nodes.
+    /// True if chains are nodes.
     pub folded: bool,
     /// Threads that called MPI.
     pub threads: u64,
-    /// Their calls.
+    /// The number of their calls.
     pub calls: u64,
     /// The graphs, in the order of their first threads.
     pub graphs: Vec<FlowGraph>,
@@ -88,28 +87,28 @@ pub struct FlowGraphs {
 /// The event flow graph of some threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowGraph {
-    /// Whose it is, in words.
+    /// The name of its threads.
     pub name: String,
-    /// Whose it is.
+    /// Its threads.
     pub threads: Vec<FlowThread>,
-    /// The beginning, the end, and then kinds of calls in the order of their first.
+    /// The beginning, the end, and then kinds of calls in the order of their first appearance.
     pub nodes: Vec<FlowNode>,
-    /// By the nodes that they leave and come to.
+    /// Edges by their source and destination nodes.
     pub edges: Vec<FlowEdge>,
 }
 
 /// A kind of call, or a chain of such.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowNode {
-    /// What is called, one after the other; nothing at the beginning and the end.
+    /// The calls, one after the other; empty at the beginning and the end.
     pub calls: Vec<FlowCall>,
-    /// How often.
+    /// The number of visits.
     pub visits: PerThread,
     /// Time in each of its calls.
     pub in_mpi: Spread,
     /// Time between calls of the chain.
     pub between: Spread,
-    /// At which of the thread's calls it is visited.
+    /// The thread's calls at which it is visited.
     pub labels: Temporal,
 }
 
@@ -118,54 +117,54 @@ pub struct FlowNode {
 pub struct FlowCall {
     /// The function.
     pub function: &'static str,
-    /// The call for people, with partners relative to the own rank (`+1`), or as they are (`0`).
+    /// The call as text, with partners relative to the own rank (`+1`), or absolute (`0`).
     pub text: String,
 }
 
-/// One node after another.
+/// A transition from one node to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowEdge {
-    /// The node before, by its place in the list of nodes.
+    /// The node before, by its index in the list of nodes.
     pub from: u32,
     /// The node after.
     pub to: u32,
     /// Threads that took it.
     pub threads: u64,
-    /// How often.
+    /// The number of times.
     pub count: PerThread,
     /// Time from the return of one to the entry of the next.
     pub between: Spread,
-    /// At which visits of the node before.
+    /// The visits of the node before at which it was taken.
     pub labels: Temporal,
 }
 
-/// A count of threads. Those that it is not about have no part in it.
+/// A count of threads. Other threads are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PerThread {
-    /// Of all.
+    /// The sum over all threads.
     pub total: u64,
-    /// The least of one thread.
+    /// The minimum of one thread.
     pub min: u64,
-    /// The greatest of one thread.
+    /// The maximum of one thread.
     pub max: u64,
 }
 
-/// Some times, in picoseconds.
+/// Statistics of times, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// How many; the rest is 0 when there is none.
+    /// Their number; the rest is 0 if there are none.
     pub count: u64,
     /// The shortest.
     pub min_ps: u64,
-    /// The mean, cut.
+    /// The mean, rounded down.
     pub mean_ps: u64,
     /// The longest.
     pub max_ps: u64,
-    /// All together.
+    /// The total.
     pub total_ps: u64,
 }
 
-/// When something happened.
+/// The visits at which something happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Temporal {
@@ -186,21 +185,21 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// What was gathered from a trace with these communicators.
+    /// Creates graphs from the data of a trace with these communicators.
     pub(crate) fn new(mut collector: FlowCollector, communicators: &Communicators) -> Self {
         collector.end();
         let classes = classes::classes(&collector.threads.all, communicators);
         Self { collector, classes }
     }
 
-    /// The threads and their graphs.
+    /// Returns the threads and their graphs.
     pub(crate) fn threads(&self) -> &[(ThreadKey, Flow)] {
         &self.collector.threads.all
     }
 }
 
 impl FlowCollector {
-    /// The graphs of a trace with this header and these communicators, with chains as nodes if `folded`.
+    /// Returns the graphs of a trace with this header and these communicators, with chains as nodes if `folded`.
     pub fn finish(
         self,
         header: &TraceHeader,
@@ -212,10 +211,11 @@ impl FlowCollector {
     }
 }
 
-/// Event flow graphs of the wanted calls of the trace at `path`, and whether it is complete. The trace is read once, its times where they are wanted.
+/// Creates event flow graphs of the selected calls of the trace at `path`, and returns whether it is complete. The trace is read once, its times only
+/// if wanted.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn flow_graphs(
     path: &Path,
     filter: &Filter,

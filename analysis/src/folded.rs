@@ -1,6 +1,7 @@
-//! What stands for several calls is these to every analysis: the same calls, each by itself and folded, hold against each other.
+//! Tests that each analysis treats a folded record like the separate calls that it stands for.
 //!
-//! Each analysis gives the same result for both, except for medians and the like, which need single calls. Called by the test runner.
+//! Each analysis gives the same result for both, except for medians and similar figures, which need single calls. Run by the test
+//! runner.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use crate::ranks::{ANY, Ranks, WORLD};
 use crate::{Detail, Filter, FrameNames, GraphsOf, Ratio, Times, WaitBy};
 
-/// A rank that polls for a message and then receives it, again and again; clocks are read, and a request tested.
+/// A rank that repeatedly polls for a message and then receives it; it also reads clocks and tests a request.
 fn events() -> (belljar_trace::TraceHeader, Vec<Event>) {
     let mut ranks = Ranks::new(2);
     let mut clock = 2000;
@@ -53,7 +54,7 @@ fn events() -> (belljar_trace::TraceHeader, Vec<Event>) {
     (trace.header, trace.events)
 }
 
-/// The traces of the calls, each by itself and folded.
+/// Writes the traces of the calls, separate and folded.
 fn traces(directory: &Path) -> [PathBuf; 2] {
     let (header, mut events) = events();
     events.sort_by_key(|event| (event.exit, event.node));
@@ -67,7 +68,7 @@ fn traces(directory: &Path) -> [PathBuf; 2] {
         folder.take(event, &mut next).unwrap();
     }
     folder.finish(&mut next).unwrap();
-    // Of polls each turn has one record, of readings of the clock too.
+    // Each iteration has one record of polls, and one of clock readings.
     assert_eq!((events.len(), folded.len()), (18 + 8 + 8, 4 + 8 + 4));
     [("each.bjt", events), ("folded.bjt", folded)].map(|(name, events)| {
         let path = directory.join(name);
@@ -80,7 +81,7 @@ fn traces(directory: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Takes away what is told of each by itself alone: medians, and how unequal what lies between calls is.
+/// Removes figures that need separate calls: medians, and extremes of the time between calls.
 fn without(value: &mut Value, keys: &[&str]) {
     match value {
         Value::Object(members) => {
@@ -164,7 +165,7 @@ fn graphs_and_loops_are_the_same() {
                 .0
         )
     };
-    // How long the shortest and the longest way between two polls is.
+    // The shortest and the longest time between two polls.
     held_against(graphs, &["min_ps", "max_ps"]);
 }
 

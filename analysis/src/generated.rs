@@ -1,11 +1,10 @@
-//! Traces of any size, made call by call, of a program whose structure is known.
+//! Synthetic traces of any size, generated call by call, of a program with a known structure.
 //!
-//! Ranks stand in a grid. In each step a rank exchanges halos with its neighbours by nonblocking messages,
-//! and then all of them agree some times; every so many steps rank 0 gets a report. No call is kept, so that a trace of 100 million
-//! calls takes no memory, and times are a function of rank, step and call alone. Calls come step by step, and rank by rank in each. Used by
-//! tests, and by `examples/analyses` for what analyses cost.
+//! Ranks form a grid. In each step a rank exchanges halos with its neighbours by nonblocking messages, followed by some allreductions; rank
+//! 0 gets a report at regular steps. No call is kept, so a trace of 100 million calls takes no memory; times depend only on rank, step and
+//! call. Calls come step by step, and rank by rank in each. Used by tests, and by `examples/analyses` to measure the costs of analyses.
 
-/// Traces of ranks that are told what to call.
+/// Traces of scripted ranks.
 #[cfg(test)]
 pub(crate) mod ranks;
 
@@ -18,33 +17,33 @@ use belljar_trace::{
 
 /// `MPI_BYTE`, among the predefined datatypes.
 const BYTE: Datatype = Datatype::Predefined(0);
-/// From one call's return to the next one's entry at least, in cycles.
+/// Least time from one call's return to the next one's entry, in cycles.
 const GAP: u64 = 1000;
-/// What a call takes at least, in cycles.
+/// Least duration of a call, in cycles.
 const CALL: u64 = 200;
 
-/// A program of which everything is known.
+/// A program with known properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stencil {
-    /// Ranks in a row of the grid.
+    /// Number of ranks in a row of the grid.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
     /// `MPI_Allreduce` calls in each step.
     pub rounds: u64,
-    /// Every how many steps, from the first on, there is a report: an `MPI_Reduce` to rank 0.
+    /// The interval of steps, from the first on, at which there is a report: an `MPI_Reduce` to rank 0.
     pub report: u64,
 }
 
 impl Stencil {
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.width * self.height
     }
 
-    /// The ranks that a rank exchanges halos with, in the order of its calls.
+    /// Returns the ranks with which a rank exchanges halos, in the order of its calls.
     pub fn neighbors(&self, rank: u32) -> Vec<u32> {
         let (column, row) = (rank % self.width, rank / self.width);
         let sides = [
@@ -56,7 +55,7 @@ impl Stencil {
         sides.into_iter().flatten().collect()
     }
 
-    /// How many calls all ranks make.
+    /// Returns the number of calls of all ranks.
     pub fn calls(&self) -> u64 {
         let reports = self.steps.div_ceil(self.report.max(1));
         let rank = |rank| {
@@ -66,20 +65,20 @@ impl Stencil {
         (0..self.ranks()).map(rank).sum()
     }
 
-    /// The header of its trace: each rank is on a node of its own, of 1 GHz.
+    /// Returns the header of its trace: each rank has a node, of 1 GHz.
     ///
     /// # Panics
-    /// Never.
+    /// Never panics.
     pub fn header(&self) -> TraceHeader {
         let rate = Frequency::from_hz(1_000_000_000).expect("a frequency");
         TraceHeader::new("stencil", &vec![rate; self.ranks() as usize])
     }
 
-    /// Its calls.
+    /// Returns its calls.
     pub fn events(self) -> impl Iterator<Item = Event> {
         let mut clocks = vec![0; self.ranks() as usize];
         let mut calls = Calls::new();
-        // Before the first step, the steps, and after the last one.
+        // The turn before the first step, the steps, and the turn after the last one.
         (0..self.steps + 2).flat_map(move |turn| {
             let mut events = Vec::new();
             for rank in 0..self.ranks() {
@@ -124,7 +123,7 @@ impl Calls {
 struct Rank<'a> {
     of: Stencil,
     rank: u32,
-    /// When it returned from its last call, in cycles.
+    /// The return of its last call, in cycles.
     clock: &'a mut u64,
     calls: &'a mut Calls,
     events: &'a mut Vec<Event>,
@@ -183,9 +182,9 @@ impl Rank<'_> {
         }
     }
 
-    /// A call, some time after the one before.
+    /// Makes a call, some time after the one before.
     fn call(&mut self, name: &'static str, with: impl FnOnce(&mut Event)) {
-        // What differs from call to call, and from rank to rank, and is the same each time.
+        // Noise that differs between calls and ranks, and is reproducible.
         let noise = (*self.clock ^ u64::from(self.rank) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let entry = *self.clock + GAP + (noise >> 56);
         let exit = entry + CALL + (noise >> 40 & 0xff);
@@ -247,7 +246,7 @@ fn message(direction: Direction, peer: u32) -> Transfer {
     }
 }
 
-/// Of eight bytes, for all or for the root.
+/// Returns an operation on eight bytes, for all or for the root.
 fn operation(root: Option<Peer>) -> Collective {
     let received = match root {
         Some(_) => Amount::whole(Some(8)).only(Who::Root),

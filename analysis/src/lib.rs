@@ -1,42 +1,42 @@
-//! What is worked out of a trace that is there.
+//! Analyses of a finished trace.
 //!
 //! A trace has each call as its process saw it. The members of communicators, and the matching of operations, follow from
-//! all processes' events together: the crate `job` gives both, the former in a first pass over the trace, the latter in
-//! the pass of the analysis. Nothing here depends on guests or on the way calls are observed. Called by `belljar trace`
-//! and `belljar report`.
+//! all processes' events together. The crate `job` computes both, the former in a first pass over the trace, the latter
+//! during the analysis. This crate does not depend on guests or on how calls are observed. Used by `belljar trace` and
+//! `belljar report`.
 //!
-//! An analysis has three parts: a collector that observes events one by one (so an analysis of many gigabytes
-//! takes no more memory than its result), the result in numbers, which is serializable, and its text for people.
+//! An analysis has three parts. A collector observes events one by one, so an analysis of many gigabytes takes no more
+//! memory than its result. The numeric result is serializable, and has a text form.
 //!
-//! Analyses know one another where one continues from the other's result: `loops` from `flow`, `path` and `diff` from
-//! `waiting`. `phases` and the numbers of `sites` serve several of them, and `table` prints them.
+//! Analyses use one another where one continues from the other's result: `loops` from `flow`, `path` and `diff` from
+//! `waiting`. `phases` and the numbers of `sites` are shared by several of them, and `table` formats them.
 
 /// Calls without times.
 mod counted;
-/// Cycles per instruction, and what they went into.
+/// Cycles per instruction, and their parts.
 mod cpi;
-/// Two traces held against each other.
+/// Comparison of two traces.
 mod diff;
 /// Events as text and as JSON.
 mod dump;
 /// Efficiencies of parallel programs.
 mod efficiency;
-/// Which kind of call follows which.
+/// Event flow graphs.
 mod flow;
-/// Traces of any size, made call by call.
+/// Synthetic traces of any size.
 #[cfg(any(test, feature = "generated"))]
 pub mod generated;
-/// What is repeated, how often, and what it takes.
+/// Loops, their iterations and their times.
 mod loops;
-/// Who sends how much to whom.
+/// Traffic between ranks.
 mod matrix;
 /// The chain of calls that determines how long a program took.
 mod path;
-/// Before, in and after a program's main loop.
+/// Phases: before, in and after a program's main loop.
 mod phases;
 /// Results of several traces next to each other.
 mod several;
-/// By call site.
+/// Statistics by call site.
 mod sites;
 /// Sums over calls, ranks, sizes and intervals.
 mod stat;
@@ -46,10 +46,10 @@ mod table;
 mod together;
 /// Filters that match nothing.
 mod unmatched;
-/// Who waits for whom.
+/// Waiting of ranks for each other.
 mod waiting;
 
-/// Records of several calls held against these calls.
+/// Tests of records that stand for several calls.
 #[cfg(test)]
 mod folded;
 

@@ -1,24 +1,24 @@
-//! The loops of a program, by its calls: how they nest, how often they are gone through, and what they take.
+//! The loops of a program, found in its calls: nesting, iterations and times.
 //!
-//! Loops are those of the event flow graph ([`crate::flow`]) of each class of threads; a second pass over the trace counts their
-//! iterations, entry by entry, so that counts are exact. The program is told as a tree of loops and sequences; what happens in some
-//! iterations alone says in which. After X. Aguilar, K. Fürlinger and E. Laure, "Automatic on-line detection of MPI application structure with
-//! event flow graphs" (Euro-Par 2015). Calls that ask the library or the process itself for something, and move nothing, are
-//! left out unless wanted: programs make them everywhere, and what is everywhere makes everything one loop. Called by `belljar trace loops`.
+//! Loops are taken from the event flow graph ([`crate::flow`]) of each class of threads. A second pass over the trace counts their iterations,
+//! entry by entry, so that counts are exact. The program is shown as a tree of loops and sequences; parts that run only in some iterations
+//! list those iterations. After X. Aguilar, K. Fürlinger and E. Laure, "Automatic on-line detection of MPI application structure with event
+//! flow graphs" (Euro-Par 2015). Calls that only query the library or the process, and move nothing, are left out unless wanted: programs make
+//! them everywhere, which would merge everything into one loop. Used by `belljar trace loops`.
 
 /// The loops around a call.
 mod around;
-/// How evenly threads compute.
+/// Balance of computing between threads.
 mod balance;
-/// Counts iterations.
+/// Counting of iterations.
 mod measure;
-/// Finds loops.
+/// Detection of loops.
 mod nesting;
-/// Before, in and after the main loop.
+/// Phases: before, in and after the main loop.
 mod phases;
 /// As text and as JSON.
 mod render;
-/// From counts to the tree.
+/// Conversion of counts to the tree.
 mod tree;
 
 use std::path::Path;
@@ -39,56 +39,56 @@ use nesting::Nesting;
 /// The loops of a trace. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoopStructure {
-    /// How much of a call makes it another one.
+    /// The detail by which calls are distinguished.
     pub by: Detail,
-    /// Whether no times were read: all are 0 then, and the main loop is the one with most calls.
+    /// True if no times were read, so that all are 0, and the main loop is the loop with most calls.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untimed: bool,
     /// Threads that called MPI.
     pub threads: u64,
-    /// Their calls.
+    /// The number of their calls.
     pub calls: u64,
-    /// Calls besides these that only ask, and were left out.
+    /// Additional calls that are queries, and were left out.
     pub left_out: u64,
     /// By class of threads with equal graphs, in the order of their first threads.
     pub classes: Vec<ClassLoops>,
-    /// How evenly threads compute in each loop, of all classes together.
+    /// Balance of computing between threads in each loop, over all classes.
     pub balance: Vec<LoopBalance>,
 }
 
 /// The loops of a class of threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassLoops {
-    /// Whose they are, in words.
+    /// The name of its threads.
     pub name: String,
-    /// Whose they are.
+    /// Its threads.
     pub threads: Vec<FlowThread>,
     /// Calls of all threads.
     pub calls: u64,
-    /// From first calls to last returns, of all threads.
+    /// Time from first calls to last returns, of all threads.
     pub time_ps: u64,
-    /// In MPI, of all threads.
+    /// Time in MPI, of all threads.
     pub in_mpi_ps: u64,
-    /// Loops that are in no other.
+    /// Loops that are in no other loop.
     pub outermost_loops: u64,
-    /// Time in these.
+    /// Time in outermost loops.
     pub outermost_ps: u64,
     /// Before, in and after the main loop, which is the outermost loop with most time; empty without loops.
     pub phases: Vec<Phase>,
-    /// What is called, in order.
+    /// The parts of the program, in order.
     pub body: Vec<Part>,
 }
 
 /// A phase of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Phase {
-    /// Before, main loop, after.
+    /// Its name: before, main loop, after.
     pub phase: &'static str,
     /// Calls of all threads.
     pub calls: u64,
     /// Time of all threads.
     pub time_ps: u64,
-    /// In MPI, of all threads.
+    /// Time in MPI, of all threads.
     pub in_mpi_ps: u64,
 }
 
@@ -96,16 +96,16 @@ pub struct Phase {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Part {
-    /// Calls in a row.
+    /// Consecutive calls.
     Sequence(Sequence),
-    /// What is repeated.
+    /// A loop.
     Loop(LoopPart),
 }
 
-/// Calls in a row, in the same iterations of the loop around them.
+/// Consecutive calls, in the same iterations of the loop around them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sequence {
-    /// In which.
+    /// The iterations.
     pub when: When,
     /// The calls.
     pub calls: Vec<SequenceCall>,
@@ -116,80 +116,80 @@ pub struct Sequence {
 pub struct SequenceCall {
     /// The function.
     pub function: &'static str,
-    /// The call for people.
+    /// The call as text.
     pub text: String,
-    /// How often it was called.
+    /// The number of calls.
     pub visits: PerThread,
-    /// Time in each.
+    /// Time in each call.
     pub in_mpi: Spread,
 }
 
-/// What is repeated.
+/// A loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoopPart {
-    /// In which iterations of the loop around it.
+    /// The iterations of the loop around it.
     pub when: When,
     /// The call with which its iterations begin.
     pub header: String,
-    /// The function of that call.
+    /// The function of its header.
     pub function: &'static str,
-    /// Whether it is entered elsewhere, too: then its iterations are counted from there on.
+    /// True if it is also entered elsewhere: then its iterations are counted from there on.
     pub irreducible: bool,
-    /// How often it is entered.
+    /// The number of entries.
     pub entries: PerThread,
     /// Iterations of each entry.
     pub iterations: Iterations,
-    /// From each entry's first call to its last one's return.
+    /// Time from each entry's first call to its last one's return.
     pub time: Spread,
     /// Calls of all threads.
     pub calls: u64,
-    /// In MPI, of all threads.
+    /// Time in MPI, of all threads.
     pub in_mpi_ps: u64,
-    /// What each thread computes in it, outside MPI.
+    /// The computing time of each thread in it, outside MPI.
     #[serde(skip)]
     pub computing: Vec<(FlowThread, u64)>,
-    /// What each iteration does.
+    /// The parts of each iteration.
     pub body: Vec<Part>,
 }
 
-/// How often a loop is gone through when it is entered.
+/// The number of iterations for each entry of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Iterations {
-    /// Least.
+    /// Minimum.
     pub min: u64,
     /// Mean.
     pub mean: f64,
-    /// Most.
+    /// Maximum.
     pub max: u64,
-    /// Of all entries and threads.
+    /// Total of all entries and threads.
     pub total: u64,
 }
 
-/// In which iterations of the loop around it something happens.
+/// The iterations of the surrounding loop in which a part runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "in", rename_all = "kebab-case")]
 pub enum When {
-    /// In all of them.
+    /// All iterations.
     Always,
-    /// In these, each time that the loop is entered.
+    /// The same iterations at each entry of the loop.
     Iterations {
-        /// Which, counted from 1 each time.
+        /// The iterations, counted from 1 at each entry.
         labels: Vec<Label>,
-        /// Of how many, where it is the same number each time.
+        /// The number of iterations, if it is the same at each entry.
         of: Option<u64>,
     },
-    /// In these, if iterations are counted on from one entry of the loop to the next.
+    /// These iterations, counted across entries of the loop.
     Overall {
-        /// Which.
+        /// The iterations.
         labels: Vec<Label>,
-        /// Of how many.
+        /// The number of iterations.
         of: u64,
     },
-    /// In some, of which no label tells, or that differ from thread to thread.
+    /// Some iterations, which labels cannot describe or which differ between threads.
     Some {
-        /// So often, in all threads.
+        /// The number of times, in all threads.
         times: u64,
-        /// Of so many iterations.
+        /// The number of iterations.
         of: u64,
     },
 }
@@ -203,7 +203,7 @@ pub struct LoopFinder {
 }
 
 impl LoopFinder {
-    /// Nothing found yet. Calls are told apart by so much; those that only ask count if `all` do.
+    /// Creates an empty finder. Calls are distinguished by `detail`; queries count if `all`.
     pub fn new(detail: Detail, all: bool) -> Self {
         Self {
             flows: FlowCollector::new(detail),
@@ -212,7 +212,7 @@ impl LoopFinder {
         }
     }
 
-    /// Takes a call into account, if the program made it itself and it was selected.
+    /// Adds a call, if the program made it itself and it was selected.
     pub fn observe(&mut self, event: &Event) {
         if event.depth > 0 || !event.selected {
             return;
@@ -224,7 +224,7 @@ impl LoopFinder {
         }
     }
 
-    /// The second pass. It has to see the same calls in the same order.
+    /// Starts the second pass. It must see the same calls in the same order.
     pub fn measure(self, communicators: &Communicators) -> LoopMeasure {
         let flows = Flows::new(self.flows, communicators);
         let nestings = flows
@@ -263,7 +263,7 @@ pub struct LoopMeasure {
 }
 
 impl LoopMeasure {
-    /// Takes a call into account.
+    /// Adds a call.
     pub fn observe(&mut self, event: &Event) {
         if event.depth > 0 || !event.selected || !self.all && asks(event) {
             return;
@@ -278,7 +278,7 @@ impl LoopMeasure {
         }
     }
 
-    /// The loops of a trace with this header and these communicators.
+    /// Returns the loops of a trace with this header and these communicators.
     pub fn finish(mut self, header: &TraceHeader, communicators: &Communicators) -> LoopStructure {
         for walk in &mut self.walks {
             walk.finish();
@@ -302,7 +302,7 @@ impl LoopMeasure {
     }
 }
 
-/// Whether a call only asks.
+/// True if a call is only a query.
 fn asks(event: &Event) -> bool {
     let moves = [
         event.transfers.len(),
@@ -313,10 +313,11 @@ fn asks(event: &Event) -> bool {
     moves == [0; 4] && event.meaning().asks
 }
 
-/// The loops in the wanted calls of the trace at `path`, and whether it is complete. The trace is read twice, its times where they are wanted.
+/// Finds the loops in the selected calls of the trace at `path`, and returns whether it is complete. The trace is read twice, its times only
+/// if wanted.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn loops(
     path: &Path,
     filter: &Filter,
@@ -371,10 +372,10 @@ fn measured(
     })
 }
 
-/// When each thread of the trace at `path` is in which phase of its program. The trace is read twice.
+/// Finds the phases of each thread in the trace at `path`. The trace is read twice.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn phases(path: &Path) -> Result<Phases, TraceError> {
     let everything = Filter::default();
     let wanted = (Detail::default(), false);

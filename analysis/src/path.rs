@@ -1,21 +1,20 @@
 //! The critical path: the chain of computing and communicating that determines how long a program took.
 //!
-//! It is followed from the call that returned last backwards: along a process until a call of it that waited,
-//! then along the process that the call waited for, from the same time on. It covers the time from the first call of any
-//! process to the last return without a gap: where it leads back to a process whose first call comes later, it stays on
-//! that process before that call. So lengths of two runs compare. What is on it made the program last; what is not on it could have
-//! taken longer: by how much, slack tells. The method is that of D. Böhme, F. Wolf, B. de Supinski, M. Schulz and M. Geimer, "Scalable
-//! critical-path based performance analysis" (2012), on exact times. Called by `belljar trace path`.
+//! It is followed backwards from the call that returned last, along a process until one of its calls waited. From that time on, it continues along
+//! the process that the call waited for. It covers the time from the first call of any process to the last return without a gap. If it leads back
+//! to a process whose first call comes later, it stays on that process before that call. The lengths of two runs are therefore comparable. Work on
+//! the path made the program last; other work could have taken longer, by its slack. The method was introduced by D. Böhme, F. Wolf, B. de
+//! Supinski, M. Schulz and M. Geimer, "Scalable critical-path based performance analysis" (2012), on exact times. Used by `belljar trace path`.
 
-/// Along the critical path.
+/// The walk along the critical path.
 mod follower;
-/// What is on the path.
+/// Measurement of the path.
 mod measure;
 /// As text and as JSON.
 mod render;
-/// Dependencies in order.
+/// Sorting of dependencies.
 mod sorter;
-/// Backwards in time.
+/// The sweep backwards in time.
 mod sweep;
 
 use std::collections::BTreeMap;
@@ -38,28 +37,27 @@ use sweep::Sweep;
 /// The critical path of a trace. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CriticalPath {
-    /// When it begins: the first call of all processes.
+    /// Its begin: the first call of all processes.
     pub from_ps: u64,
-    /// When it ends: the last return of all calls.
+    /// Its end: the last return of all calls.
     pub to_ps: u64,
-    /// The part of it before the first call of the process that it begins on; outside MPI.
+    /// The part before the first call of the process on which it begins; outside MPI.
     pub before_ps: u64,
-    /// The part of it in calls that start or end MPI.
+    /// The part in calls that start or end MPI.
     pub start_and_end_ps: u64,
-    /// How many times it goes from one process to another.
+    /// The number of changes from one process to another.
     pub changes: u64,
-    /// By process, in the order of jobs and ranks; only those that have a part of it.
+    /// By process, in the order of jobs and ranks; only processes on the path.
     pub ranks: Vec<PathRank>,
-    /// MPI calls on it by function, those with the largest part first.
+    /// MPI calls on it by function, in descending order of their part.
     pub functions: Vec<PathFunction>,
-    /// MPI calls on it by call site, those with the largest part first; empty where the trace does not tell where calls were
-    /// made.
+    /// MPI calls on it by call site, in descending order of their part; empty if the trace has no call sites.
     pub sites: Vec<PathSite>,
-    /// By phase of the program, where that was asked for.
+    /// By phase of the program, if requested.
     pub phases: Vec<PathPhase>,
-    /// By process, in the order of jobs and ranks: what it has to spare.
+    /// Slack by process, in the order of jobs and ranks.
     pub slack: Vec<RankSlack>,
-    /// Where it is when, in the order of time; no part of the text and of JSON.
+    /// Its stretches in the order of time; not part of the text and of JSON.
     #[serde(skip)]
     pub stretches: Vec<PathStretch>,
 }
@@ -67,20 +65,20 @@ pub struct CriticalPath {
 /// A stretch of the critical path on one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathStretch {
-    /// The MPI program that the process belongs to.
+    /// The process's MPI program.
     pub job: u32,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: u32,
-    /// When the path reaches it, in picoseconds.
+    /// The time at which the path reaches it, in picoseconds.
     pub from_ps: u64,
-    /// When the path leaves it.
+    /// The time at which the path leaves it.
     pub to_ps: u64,
 }
 
 /// A process's part of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PathRank {
-    /// The MPI program it belongs to.
+    /// Its MPI program.
     pub job: u32,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: u32,
@@ -88,9 +86,9 @@ pub struct PathRank {
     pub node: u32,
     /// Time on the path.
     pub path_ps: u64,
-    /// The part outside MPI, with the time before its first call.
+    /// The part outside MPI, including the time before its first call.
     pub compute_ps: u64,
-    /// The part of the path in calls that start or end MPI.
+    /// The part in calls that start or end MPI.
     pub start_and_end_ps: u64,
 }
 
@@ -99,7 +97,7 @@ pub struct PathRank {
 pub struct PathFunction {
     /// Its name.
     pub function: &'static str,
-    /// Calls that have a part of it.
+    /// Calls with a part of it.
     pub calls: u64,
     /// Time on the path.
     pub path_ps: u64,
@@ -110,49 +108,49 @@ pub struct PathFunction {
 pub struct PathSite {
     /// The function that is called.
     pub function: &'static str,
-    /// Where it is called, and where that function is called, and so on.
+    /// The call's address, the address at which its function was called, and so on.
     pub frames: Vec<SiteFrame>,
-    /// Calls that have a part of it.
+    /// Calls with a part of it.
     pub calls: u64,
     /// Time on the path.
     pub path_ps: u64,
 }
 
-/// What of the critical path is in a phase of the program.
+/// A phase's part of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PathPhase {
     /// The phase.
     pub phase: ProgramPhase,
     /// Time on the path.
     pub path_ps: u64,
-    /// How much of that was outside MPI.
+    /// The part outside MPI.
     pub compute_ps: u64,
 }
 
-/// How much later a process could do what it does, with nothing else changed, so that the program would end as late as it
-/// did. Over the time in which it did not wait, from its first call to its last return.
+/// A process's slack: the delay of its work that, with nothing else changed, leaves the program's end unchanged. It covers the time in which the
+/// process did not wait, from its first call to its last return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RankSlack {
-    /// The MPI program it belongs to.
+    /// Its MPI program.
     pub job: u32,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: u32,
     /// Its node.
     pub node: u32,
-    /// The least that it has at any time.
+    /// The minimum at any time.
     pub least_ps: u64,
-    /// The mean over its time, cut.
+    /// The mean over its time, rounded down.
     pub mean_ps: u64,
-    /// The most.
+    /// The maximum.
     pub most_ps: u64,
     /// Time in which it did not wait.
     pub busy_ps: u64,
-    /// How much of that without slack: every delay there makes the program longer.
+    /// The part without slack, where every delay makes the program longer.
     pub critical_ps: u64,
 }
 
 impl CriticalPath {
-    /// Names the places of all frames in files.
+    /// Names the functions of all frames in files.
     pub fn name(&mut self, names: &mut FrameNames<'_>) {
         let frames = self.sites.iter_mut().flat_map(|site| &mut site.frames);
         frames.for_each(|frame| names.name(frame));
@@ -165,19 +163,19 @@ struct Extent {
     member: Member,
     first: u64,
     last: u64,
-    /// Whether several threads of it call MPI.
+    /// True if several of its threads call MPI.
     threads: bool,
 }
 
 /// A stretch of the path on one process, in picoseconds.
 type Segment = (u64, u64);
 
-/// Finds the critical path of the trace at `path`, and whether that is complete; phases of the program, too, if `phases`. The
-/// trace is read three times, and twice more for phases. What waits for what is sorted on the disk, in the folder for temporary files, where it is
-/// more than some ten million; memory grows with the number of changes from rank to rank.
+/// Finds the critical path of the trace at `path`, and returns whether that is complete; with phases of the program if `phases`. The trace is read
+/// three times, and twice more for phases. More than some ten million dependencies are sorted on disk, in the folder for temporary files; memory
+/// grows with the number of changes between ranks.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace, or there is no room to sort.
+/// Returns [`TraceError`] if the file cannot be read as a trace, or if there is no space for sorting.
 pub fn critical_path(path: &Path, phases: bool) -> Result<(CriticalPath, TraceState), TraceError> {
     let phases = phases.then(|| crate::phases(path)).transpose()?;
     let communicators = belljar_job::communicators(path)?;
@@ -203,7 +201,7 @@ pub fn critical_path(path: &Path, phases: bool) -> Result<(CriticalPath, TraceSt
     Ok((measure.finish(), reader.state().clone()))
 }
 
-/// Gathers what the path is found by.
+/// Collects the dependencies that determine the path.
 pub(crate) struct Finder<'a> {
     header: &'a TraceHeader,
     communicators: &'a Communicators,
@@ -213,7 +211,7 @@ pub(crate) struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// Nothing gathered yet from the trace with this header, whose communicators are `communicators`.
+    /// Creates an empty finder for the trace with this header and these communicators.
     pub(crate) fn new(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
         Self {
             header,
@@ -224,16 +222,16 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The same, with the root causes of waits.
+    /// Enables the root causes of waits.
     pub(crate) fn with_delays(mut self) -> Self {
         self.waits = self.waits.with_delays();
         self
     }
 
-    /// Takes an event in loops into account; waiting in it is added up by its label, too.
+    /// Adds an event in loops; its waiting is also summed up by its label.
     ///
     /// # Errors
-    /// When the disk on which dependencies are sorted takes no more.
+    /// Returns an error if the disk on which dependencies are sorted is full.
     pub(crate) fn observe(&mut self, event: &Event, label: u64, loops: InLoops) -> io::Result<()> {
         self.waits.observe_in(event, true, label, loops);
         for dependency in self.waits.dependencies() {
@@ -260,10 +258,10 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Follows the path from its end; what was waited is told besides.
+    /// Follows the path from its end, and returns the waits as well.
     ///
     /// # Errors
-    /// When what was sorted on the disk cannot be read.
+    /// Returns an error if the sorted data on disk cannot be read.
     pub(crate) fn follow(
         mut self,
         phases: Option<Phases>,

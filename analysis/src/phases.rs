@@ -1,8 +1,8 @@
-//! In which phase of its program a call is: before, in or after the main loop.
+//! Phases of a program: a call is before, in or after the main loop.
 //!
-//! The main loop is that of `loops`: of the loops that are in no other, the one with most time. It is told by
-//! thread, as a stretch of time from its first entry to its last end; a thread that never goes through it is in the first phase
-//! from beginning to end. Made by `loops`; asked by filters and by every analysis that tells phases apart.
+//! The main loop is defined by `loops`: the outermost loop with most time. It is recorded by thread, as a stretch of time from its first entry
+//! to its last end; a thread that never runs it is in the first phase throughout. Created by `loops`; used by filters and by every analysis
+//! with results by phase.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,19 +16,19 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgramPhase {
-    /// Until the main loop is entered.
+    /// The time until the main loop is first entered.
     Before,
-    /// From then on until it is left for the last time.
+    /// From then until it is left for the last time.
     MainLoop,
     /// From then on.
     After,
 }
 
 impl ProgramPhase {
-    /// All of them, in order.
+    /// All phases, in order.
     pub const ALL: [Self; 3] = [Self::Before, Self::MainLoop, Self::After];
 
-    /// Its name for people.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Before => "before",
@@ -38,33 +38,33 @@ impl ProgramPhase {
     }
 }
 
-/// When each thread of a trace is in which phase.
+/// The phases of each thread of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// By node, process and thread.
     threads: BTreeMap<(u32, u32, u32), Stretch>,
 }
 
-/// When a thread is in which phase, in cycles of its node.
+/// The phases of a thread, in cycles of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// Its first call is entered.
+    /// The entry of its first call.
     pub(crate) first: u64,
-    /// The main loop is entered for the first time.
+    /// The first entry of the main loop.
     pub(crate) entered: u64,
-    /// The last call in the main loop returns.
+    /// The return of the last call in the main loop.
     pub(crate) left: u64,
-    /// Its last call returns.
+    /// The return of its last call.
     pub(crate) last: u64,
 }
 
 impl Phases {
-    /// Takes a thread.
+    /// Adds a thread.
     pub(crate) fn insert(&mut self, thread: (u32, u32, u32), stretch: Stretch) {
         self.threads.insert(thread, stretch);
     }
 
-    /// The phase in which a call is entered.
+    /// Returns the phase in which a call is entered.
     pub fn phase(&self, event: &Event) -> ProgramPhase {
         let thread = (event.node, event.process, event.thread);
         self.threads
@@ -72,28 +72,28 @@ impl Phases {
             .map_or(ProgramPhase::Before, |stretch| stretch.phase(event.entry))
     }
 
-    /// The phase in which a process's first thread is at a cycle.
+    /// Returns the phase of a process's first thread at a cycle.
     pub(crate) fn at(&self, (node, process): (u32, u32), cycles: u64) -> ProgramPhase {
         let threads = (node, process, 0)..=(node, process, u32::MAX);
         let first = self.threads.range(threads).next();
         first.map_or(ProgramPhase::Before, |(_, stretch)| stretch.phase(cycles))
     }
 
-    /// When a process's first thread enters the main loop and leaves it, in cycles.
+    /// Returns the main loop's entry and end in a process's first thread, in cycles.
     pub(crate) fn main_loop(&self, (node, process): (u32, u32)) -> Option<(u64, u64)> {
         let threads = (node, process, 0)..=(node, process, u32::MAX);
         let (_, stretch) = self.threads.range(threads).next()?;
         Some((stretch.entered, stretch.left))
     }
 
-    /// When processes of a node that followed each other are in a phase, in cycles. They come by their first calls.
+    /// Returns the time in a phase for successive processes of a node, in cycles. They are ordered by their first calls.
     fn spans_of(&self, node: u32, order: &[(u64, u32)], wanted: ProgramPhase) -> Vec<(u64, u64)> {
         let mut spans = Vec::new();
         let mut begins = 0;
         for (index, (_, process)) in order.iter().enumerate() {
             let threads = (node, *process, 0)..=(node, *process, u32::MAX);
             let stretch = self.threads.range(threads).next().map(|(_, own)| *own);
-            // One process is over before another one has its rank on its node.
+            // A process ends before another one takes over its rank on its node.
             let next = order.get(index + 1);
             let ends = next.map_or(u64::MAX, |(first, _)| {
                 stretch.map_or(*first, |own| own.last)
@@ -113,7 +113,7 @@ impl Phases {
         spans
     }
 
-    /// How long each phase lasts, of all threads together, in picoseconds.
+    /// Returns the duration of each phase, summed over all threads, in picoseconds.
     pub(crate) fn spans(&self, header: &TraceHeader) -> [u64; 3] {
         let mut spans = [0u64; 3];
         for ((node, ..), stretch) in &self.threads {
@@ -127,14 +127,14 @@ impl Phases {
     }
 }
 
-/// From when to when processes are in a phase, in picoseconds, by node and rank.
+/// Begins and ends of processes' time in a phase, in picoseconds, by node and rank.
 pub type PhaseSpans = BTreeMap<(u32, u32), Vec<(u64, u64)>>;
 
-/// When the processes of the trace at `path` are in a phase, in picoseconds, by node and rank: from one to the other. What a process does
-/// before its first call of MPI is in the first phase, and what it does after its last one, if none follows it there, in the last that it has.
+/// Finds the time in a phase for the processes of the trace at `path`, as begins and ends in picoseconds, by node and rank. The time before a
+/// process's first MPI call belongs to the first phase, the time after its last one to its last phase, unless another process follows.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn phase_spans(path: &Path, wanted: ProgramPhase) -> Result<PhaseSpans, TraceError> {
     let phases = crate::phases(path)?;
     let mut reader = TraceReader::open(path)?;
@@ -171,22 +171,22 @@ impl Stretch {
     }
 }
 
-/// Only calls of one phase.
+/// Selection of calls of one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InPhase {
-    /// Which is when.
+    /// The phases of all threads.
     pub phases: Arc<Phases>,
     /// The phase.
     pub wanted: ProgramPhase,
 }
 
 impl InPhase {
-    /// Whether a call is in it.
+    /// True if a call is in it.
     pub(crate) fn has(&self, event: &Event) -> bool {
         self.phases.phase(event) == self.wanted
     }
 
-    /// Whether a process is in it at a cycle.
+    /// True if a process is in it at a cycle.
     pub(crate) fn has_at(&self, process: (u32, u32), cycles: u64) -> bool {
         self.phases.at(process, cycles) == self.wanted
     }
@@ -207,7 +207,7 @@ mod tests {
         };
         phases.insert((0, 4, 0), stretch(100, 120, 180, 200));
         phases.insert((0, 5, 0), stretch(500, 520, 580, 600));
-        // One without a loop.
+        // A thread without a loop.
         phases.insert((0, 6, 0), stretch(800, 0, 0, 900));
         let spans = |wanted| phases.spans_of(0, &[(100, 4), (500, 5), (800, 6)], wanted);
         let before = [(0, 120), (200, 520), (600, u64::MAX)];

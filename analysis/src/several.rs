@@ -1,7 +1,7 @@
-//! Results of several traces next to each other: a line for each thing, with a column of each figure for each run.
+//! Results of several traces side by side: a line for each item, with a column of each figure for each run.
 //!
-//! Runs are a, b and so on. Things stand in the order of the first run; what only later ones have follows. Called by `belljar trace` where several
-//! directories are named.
+//! Runs are called a, b and so on. Items are in the order of the first run, followed by items that only later runs have. Used by `belljar trace`
+//! with several directories.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,33 +16,33 @@ use crate::stat::Statistics;
 use crate::table::{Table, bytes, count, percent, time};
 use crate::waiting::Waiting;
 
-/// Things of a table that are told, at most.
+/// Most items of a table.
 const MOST_THINGS: usize = 60;
 
-/// Figures of one run: what each line is about, and its cells.
+/// Figures of one run: the item of each line, and its cells.
 pub type Lines = Vec<(String, Vec<String>)>;
 
-/// A table that all runs have.
+/// A table's columns, common to all runs.
 #[derive(Debug)]
 pub struct Shape {
     title: &'static str,
-    /// What a line is about.
+    /// The heading of the items.
     thing: &'static str,
     figures: &'static [&'static str],
 }
 
-/// A result that can stand next to others of its kind.
+/// A result that can be compared with others of its kind.
 pub trait Comparable {
     /// Its tables.
     const SHAPES: &'static [Shape];
 
-    /// What each of the tables has of this run.
+    /// Returns this run's lines for each of the tables.
     fn told(&self) -> Vec<Lines>;
 
     /// Writes it as JSON.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     fn json(&self, out: &mut dyn io::Write) -> io::Result<()>;
 }
 
@@ -50,7 +50,7 @@ pub trait Comparable {
 #[derive(Clone, Debug)]
 pub struct Several<T>(pub Vec<(String, T)>);
 
-/// What a run is called in tables: a to z, and then numbers.
+/// Returns a run's name in tables: a to z, and then numbers.
 fn letter(run: usize) -> String {
     match u8::try_from(run) {
         Ok(number) if number < 26 => char::from(b'a' + number).to_string(),
@@ -62,7 +62,7 @@ impl<T: Comparable> Several<T> {
     /// Writes them as text tables.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "Runs")?;
         for (run, (name, _)) in self.0.iter().enumerate() {
@@ -81,7 +81,7 @@ impl<T: Comparable> Several<T> {
     /// Writes them as one JSON object: `runs`, each with its name as `run` and its `result`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         #[derive(Serialize)]
         struct Run<'a> {
@@ -103,7 +103,7 @@ impl<T: Comparable> Several<T> {
 }
 
 impl Shape {
-    /// A table called `title` with a line for each `thing`, and these figures of it for each run.
+    /// Creates a table called `title` with a line for each `thing`, and these figures for each run.
     pub const fn new(
         title: &'static str,
         thing: &'static str,
@@ -393,7 +393,7 @@ mod tests {
             line(late),
             format!("{late} 2 2 5.000 ns 6.000 ns 1.000 ns 1.000 ns")
         );
-        // What the first run has not got.
+        // An item that the first run lacks.
         let barrier = WaitKind::Barrier.name();
         assert_eq!(line(barrier), format!("{barrier} 2 7.000 ns 1.000 ns"));
         assert_eq!(

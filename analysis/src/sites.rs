@@ -1,15 +1,15 @@
 //! Statistics by call site, and by transition from one call site to the next.
 //!
-//! A call site is a place in the program from which an MPI function is called: the frames of the call's stack, as many as the
-//! trace has or as are asked for. A transition is what a thread does from the return of one call to the
-//! entry of its next: the program's own work there. Names of functions and lines come from whoever asks, as files are not a trace's
-//! affair. Made by `collect`, shown by `render`; called by `belljar trace sites`.
+//! A call site is a location in the program from which an MPI function is called: the frames of the call's stack, limited by the
+//! trace and by the request. A transition is the time of a thread from the return of one call to the entry of its next: the
+//! program's own work there. Names of functions and lines come from the caller, as files are not part of a trace. Computed by
+//! `collect`, shown by `render`; used by `belljar trace sites`.
 
-/// Gathers statistics, event by event.
+/// Collection of statistics, event by event.
 mod collect;
 /// Numbers for call sites.
 pub(crate) mod number;
-/// By call site of probes.
+/// Statistics by call site of probes.
 mod probes;
 /// Statistics as text, JSON and CSV.
 mod render;
@@ -27,23 +27,23 @@ use crate::dump::probes::Records;
 pub(crate) use collect::SiteCollector;
 pub use probes::ProbeSiteStat;
 
-/// Statistics by call site. Only calls that the program itself made count. Times are virtual, in picoseconds.
+/// Statistics by call site. Only calls by the program itself count. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CallSites {
-    /// Frames that tell call sites apart, at most; 0 for a trace that has none.
+    /// Most frames by which call sites are distinguished; 0 for a trace without frames.
     pub frames: u8,
     /// Time in all calls.
     pub total_ps: u64,
-    /// Call sites, those with the largest total time first.
+    /// Call sites, in descending order of total time.
     pub sites: Vec<SiteStat>,
-    /// Transitions, those with the largest total time first.
+    /// Transitions, in descending order of total time.
     pub transitions: Vec<TransitionStat>,
-    /// Call sites of probes, those with the largest total time first, then with the most calls; empty where the run had none.
+    /// Call sites of probes, in descending order of total time, then of calls; empty if the run had no probes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeSiteStat>,
-    /// Calls at sites that are more than were kept, those of probes among them.
+    /// Calls at sites beyond the limit, including those of probes.
     pub beyond: u64,
-    /// Transitions that are more than were kept.
+    /// Transitions beyond the limit.
     pub transitions_beyond: u64,
 }
 
@@ -54,15 +54,15 @@ pub struct SiteStat {
     pub site: u32,
     /// The function that is called.
     pub function: &'static str,
-    /// Where it is called, and where that function is called, and so on. Empty where the trace does not tell.
+    /// The call's address, the address at which its function was called, and so on. Empty if the trace has no call sites.
     pub frames: Vec<SiteFrame>,
     /// Calls.
     pub calls: u64,
-    /// Calls that returned; the times are over these.
+    /// Calls that returned, to which the times apply.
     pub returned: u64,
-    /// Bytes that went out of the callers' buffers.
+    /// Bytes that left the callers' buffers.
     pub sent: u64,
-    /// Bytes that came into them.
+    /// Bytes that entered the callers' buffers.
     pub received: u64,
     /// Sum of times.
     pub total_ps: u64,
@@ -72,18 +72,18 @@ pub struct SiteStat {
     pub min_ps: u64,
     /// Longest.
     pub max_ps: u64,
-    /// How much of the sum was waiting for somebody.
+    /// The part of the sum that was waiting.
     pub waiting_ps: u64,
 }
 
-/// What threads do from calls at one site to calls at another.
+/// The time of threads from calls at one site to calls at another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TransitionStat {
     /// The site of the call that returned.
     pub from: u32,
     /// The site of the call that was entered next.
     pub to: u32,
-    /// How many times.
+    /// The number of times.
     pub count: u64,
     /// Sum of times from the return to the entry.
     pub total_ps: u64,
@@ -98,7 +98,7 @@ pub struct TransitionStat {
 }
 
 impl CallSites {
-    /// Names the places of all frames in files.
+    /// Names the functions of all frames in files.
     pub fn name(&mut self, mut names: FrameNames<'_>) {
         let frames = self.sites.iter_mut().flat_map(|site| &mut site.frames);
         let of_probes = self.probes.iter_mut().flat_map(|site| &mut site.frames);
@@ -107,12 +107,11 @@ impl CallSites {
     }
 }
 
-/// Statistics by call site of the wanted calls of the trace at `path`, told apart by at most `frames` frames (all
-/// that it has without a number), and whether it is complete. A transition counts where the call
-/// that ends it is wanted.
+/// Computes statistics by call site of the selected calls of the trace at `path`, distinguished by at most `frames` frames (all
+/// frames if `None`), and returns whether it is complete. A transition counts if the call that ends it is selected.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn call_sites(
     path: &Path,
     filter: &Filter,
@@ -130,7 +129,7 @@ pub fn call_sites(
     finished(collector, (path, reader.state().clone()), filter, frames)
 }
 
-/// The sites of a trace all of whose events `collector` saw, with those of what is beside the trace.
+/// Completes the sites of a trace, after `collector` has seen all events, with those of the files next to the trace.
 pub(crate) fn finished(
     collector: SiteCollector<'_>,
     (path, mut state): (&Path, TraceState),

@@ -1,20 +1,21 @@
 //! Text tables, and the figures in them.
 //!
-//! Figures are those of `belljar_sim::figures`: one rule of rounding for every command. Used by all analyses with text.
+//! Figures are formatted by `belljar_sim::figures`, with the same rounding in every command. Used by all analyses with
+//! text.
 
 use std::fmt::Write as _;
 use std::io;
 
 pub(crate) use belljar_sim::figures::{bytes, count, counted, counted_as, percent, time};
 
-/// A table: the first column to the left, the others to the right.
+/// A table: the first column left-aligned, the others right-aligned.
 #[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with these column heads.
+    /// Creates a table with these column heads.
     pub fn new<S: ToString>(heads: impl IntoIterator<Item = S>) -> Self {
         let heads = heads.into_iter().map(|head| head.to_string()).collect();
         Self { rows: vec![heads] }
@@ -28,7 +29,7 @@ impl Table {
     /// Writes the table, each line indented by two spaces.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)

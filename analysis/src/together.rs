@@ -1,10 +1,10 @@
-//! All analyses of a trace that a report has, in three readings of it instead of two or three for each, and on all processors.
+//! All analyses of a trace for a report, in three passes over it instead of two or three for each, and on all processors.
 //!
-//! The first reading finds what others need before they begin: communicators, loops, threads. In the second one all analyses see each event,
-//! each on its own thread (`fan`); the third one measures the critical path. Results are those of the analyses one by one. Memory is that
-//! of all of them together. Called by reports.
+//! The first pass finds prerequisites of the others: communicators, loops, threads. In the second pass all analyses see each event, each on
+//! a separate thread (`fan`); the third one measures the critical path. Results equal those of the separate analyses. Memory is the sum over
+//! all of them. Used by reports.
 
-/// Events for several threads.
+/// Distribution of events to several threads.
 mod fan;
 
 use std::collections::BTreeMap;
@@ -27,10 +27,10 @@ use crate::stat::{StatCollector, Statistics};
 use crate::waiting::{Waiting, by_labels};
 use fan::{Observer, fan};
 
-/// Threads whose times are kept, at most.
+/// Most threads whose times are kept.
 const MOST_THREADS: usize = 1 << 20;
 
-/// A thread that calls MPI, and from when to when.
+/// A thread that calls MPI, with its begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallingThread {
     /// Its process.
@@ -39,13 +39,13 @@ pub struct CallingThread {
     pub node: u32,
     /// Its number within the process.
     pub thread: u32,
-    /// When its first call was entered, in picoseconds.
+    /// The entry of its first call, in picoseconds.
     pub from_ps: u64,
-    /// When its last one returned; where it never did, was entered.
+    /// The return of its last call, or its entry if it never returned.
     pub to_ps: u64,
 }
 
-/// A thread's times by its process, until it is known who that is.
+/// A thread's times by its process, until the process is identified.
 type Spans = BTreeMap<(ProcessKey, u32), (u32, u64, u64)>;
 
 /// A trace that was read once.
@@ -58,26 +58,26 @@ pub struct Survey {
     threads: Vec<CallingThread>,
 }
 
-/// What all analyses found in a trace.
+/// The results of all analyses of a trace.
 #[derive(Debug)]
 pub struct Analyses {
     /// Sums by function and rank.
     pub statistics: Statistics,
-    /// Who waited for whom.
+    /// Waiting of ranks for each other.
     pub waiting: Waiting,
     /// The critical path.
     pub path: CriticalPath,
     /// Loops.
     pub loops: LoopStructure,
-    /// By call site; `None` where the trace does not tell where calls were made.
+    /// By call site; `None` if the trace has no call sites.
     pub sites: Option<CallSites>,
-    /// Traffic as called.
+    /// Traffic by call.
     pub called: Matrix,
-    /// Traffic as the library's messages, where there were tables.
+    /// Traffic by message, if tables are available.
     pub messages: Option<Matrix>,
-    /// The messages that the run saw, if it looked.
+    /// The messages that the run recorded, if any.
     pub seen: Option<Matrix>,
-    /// Whether the trace is complete.
+    /// The completeness of the trace.
     pub state: TraceState,
 }
 
@@ -93,7 +93,7 @@ impl Survey {
     /// Reads the trace at `path` for the first time.
     ///
     /// # Errors
-    /// [`TraceError`] when the file cannot be read as a trace, or the host has no threads.
+    /// Returns [`TraceError`] if the file cannot be read as a trace, or if no threads can be created.
     pub fn read(path: &Path) -> Result<Self, TraceError> {
         let mut reader = TraceReader::open(path)?;
         let header = reader.header().clone();
@@ -132,26 +132,26 @@ impl Survey {
         })
     }
 
-    /// What was known before the first call.
+    /// Returns the data that precedes the first call.
     pub fn header(&self) -> &TraceHeader {
         &self.header
     }
 
-    /// Which processes its communicators join.
+    /// Returns the members of its communicators.
     pub fn communicators(&self) -> &Communicators {
         &self.communicators
     }
 
-    /// Threads whose own calls were selected, by node, process and thread.
+    /// Returns the threads with selected calls of the program, by node, process and thread.
     pub fn threads(&self) -> &[CallingThread] {
         &self.threads
     }
 
-    /// All analyses, and `also` one of the caller's, which is told each event from another thread. Collective operations become messages by
-    /// the library's `tables`.
+    /// Runs all analyses, and the caller's analysis `also`, which gets each event on another thread. Collective operations become messages
+    /// by the library's `tables`.
     ///
     /// # Errors
-    /// As for [`read`](Self::read), and when there is no room to sort what the critical path is found by.
+    /// The same as for [`read`](Self::read), and an error if there is no space for sorting the dependencies of the critical path.
     pub fn analyses(
         &self,
         tables: Option<&Tables>,
@@ -216,7 +216,7 @@ impl Survey {
         })
     }
 
-    /// Follows the critical path, and reads the trace for what is on it.
+    /// Follows the critical path, and reads the trace to measure it.
     fn path(
         &self,
         finder: Finder<'_>,
@@ -233,7 +233,7 @@ impl Survey {
     }
 }
 
-/// Takes a call into account in its thread's times.
+/// Adds a call to its thread's times.
 fn span(spans: &mut Spans, event: &Event, header: &TraceHeader) {
     let key = ((event.node, event.process), event.thread);
     let counts = event.depth == 0 && event.selected;

@@ -1,6 +1,6 @@
-//! The part of a filter that matches nothing in a trace: a misspelt function, or a rank that the run lacks.
+//! The part of a filter without a match in a trace: a misspelt function, or a rank that the run lacks.
 //!
-//! Reads the trace only as far as every part has matched. Called before an analysis with a filter.
+//! Reads the trace only until every part has matched. Used before an analysis with a filter.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,31 +13,32 @@ use belljar_trace::{TraceError, matches};
 use crate::dump::Filter;
 use crate::dump::probes::Records;
 
-/// The first part of a filter that matches nothing.
+/// The first part of a filter without a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmatched {
     /// A name or pattern of functions.
     Function {
         /// The name or pattern.
         pattern: String,
-        /// The functions that the trace has.
+        /// The functions in the trace.
         known: Vec<String>,
     },
     /// A rank.
     Rank {
         /// The rank.
         rank: u32,
-        /// The highest rank of the trace; none in a trace without calls.
+        /// The highest rank of the trace; `None` in a trace without calls.
         highest: Option<u32>,
     },
-    /// All parts match some calls, and no call matches all parts.
+    /// Each part matches some calls, but no call matches all parts.
     Together,
 }
 
-/// The first part of `filter` that nothing in the trace at `path` matches; `None` if some call or record matches all.
+/// Returns the first part of `filter` without a match in the trace at `path`; `None` if some call or record matches all
+/// parts.
 ///
 /// # Errors
-/// [`TraceError`] when the trace cannot be read.
+/// Returns [`TraceError`] if the trace cannot be read.
 pub fn unmatched(path: &Path, filter: &Filter) -> Result<Option<Unmatched>, TraceError> {
     if *filter == Filter::default() {
         return Ok(None);
@@ -67,12 +68,12 @@ pub fn unmatched(path: &Path, filter: &Filter) -> Result<Option<Unmatched>, Trac
             }
         }
     }
-    // Calls that were left out of the trace are known as sums.
+    // Calls dropped from the trace are known as sums.
     let collected = path.with_file_name(COLLECTED_FILE).exists();
     Ok(seen.first(collected))
 }
 
-/// The parts that nothing has matched yet.
+/// The parts without a match so far.
 struct Seen {
     ranks: BTreeSet<u32>,
     patterns: Vec<String>,

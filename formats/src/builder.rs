@@ -1,9 +1,9 @@
 //! A trace built from another tool's records.
 //!
-//! Readers add calls one rank after the other. The calls wait in a temporary file until they are put into one order of time, so that memory holds the open calls of one rank
-//! and a piece of each thread. The readers of `goal`, `otf2` and `ti` use it.
+//! Readers add calls one rank after the other. The calls wait in a temporary file until they are sorted by time, so that memory holds the open calls of one rank and a
+//! piece of each thread. The readers of `goal`, `otf2` and `ti` use it.
 
-/// Amounts of data in collective operations, from the figures that formats have.
+/// Amounts of data in collective operations, from the figures of the formats.
 pub(crate) mod amounts;
 /// Builders for imported events.
 pub(crate) mod calls;
@@ -11,9 +11,9 @@ pub(crate) mod calls;
 mod error;
 /// Nodes, processes and communicators of an imported trace.
 pub(crate) mod layout;
-/// Calls that wait for their place in the trace.
+/// Calls that wait for their position in the trace.
 pub(crate) mod spool;
-/// Writes the trace.
+/// Writing of the trace.
 pub(crate) mod write;
 
 use crate::format::Format;
@@ -21,7 +21,7 @@ use crate::format::Format;
 pub use error::ImportError;
 pub(crate) use error::failed;
 
-/// Rates that turn amounts of work into times, for formats without times.
+/// Rates that convert amounts of work to times, for formats without times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// Floating-point operations per second of a processor, for SimGrid's traces.
@@ -33,14 +33,14 @@ pub struct Rates {
 pub struct Imported {
     /// The format that was read.
     pub format: Format,
-    /// Nodes that the trace has.
+    /// Number of nodes in the trace.
     pub nodes: u32,
-    /// Processes.
+    /// Number of processes.
     pub processes: u32,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// When the last call was left, in picoseconds.
+    /// The exit of the last call, in picoseconds.
     pub end_ps: u64,
-    /// One sentence for each fact that the format lacks, each omission and each assumption.
+    /// One sentence for each fact missing from the format, each omission and each assumption.
     pub notes: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! The JSON that Chromium's trace viewer, Speedscope and Perfetto read, for small traces.
+//! The JSON format of Chromium's trace viewer, Speedscope and Perfetto, for small traces.
 //!
-//! A call is a complete event with arguments, a message a flow from the one that sends it to the one that receives it. Times are
-//! in microseconds with six decimals, so to the picosecond. Called by `belljar trace export`.
+//! A call is a complete event with arguments, a message a flow from its sender to its receiver. Times are in microseconds with
+//! six decimals, so exact to the picosecond. Used by `belljar trace export`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::records::source::Source;
 /// Writes the trace to `out`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write(source: &mut Source, out: &mut dyn Write) -> io::Result<()> {
     let mut known = BTreeSet::new();
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
@@ -32,12 +32,12 @@ pub fn write(source: &mut Source, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n]}}")
 }
 
-/// A time in microseconds, as a number in JSON.
+/// Formats a time in microseconds, as a number in JSON.
 fn microseconds(ps: u64) -> String {
     format!("{}.{:06}", ps / 1_000_000, ps % 1_000_000)
 }
 
-/// The events of a call, and of its process, if that is new.
+/// Formats the events of a call, and of its process if that is new.
 fn lines(source: &Source, call: &Call, fresh: bool) -> Vec<String> {
     let (pid, tid) = (call.process, call.event.thread);
     let mut lines = Vec::new();

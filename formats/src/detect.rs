@@ -11,14 +11,14 @@ use crate::builder::{ImportError, failed};
 use crate::format::Format;
 use crate::otf2::reader::anchor_in;
 
-/// Bytes at the beginning of a file that are looked at.
+/// Bytes at the beginning of a file that are examined.
 const LOOKED_AT: u64 = 64 << 10;
 
 impl Format {
-    /// The format of the file or folder at `path`.
+    /// Returns the format of the file or folder at `path`.
     ///
     /// # Errors
-    /// When it cannot be read, and when it has no format that is known.
+    /// Returns an error if it cannot be read, or if its format is unknown.
     pub fn of(path: &Path) -> Result<Self, ImportError> {
         if path.is_dir() {
             return match (anchor_in(path), path.join(crate::ti::reader::LIST).exists()) {

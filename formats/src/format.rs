@@ -12,7 +12,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Its name, for people.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Otf2 => "OTF2",

@@ -1,8 +1,8 @@
 //! GOAL (Group Operation Assembly Language): schedules of LogGOPSim and ATLAHS, as text and in their binary form.
 
-/// Reads it.
+/// Reading of schedules.
 pub(crate) mod reader;
-/// Writes it.
+/// Writing of schedules.
 mod writer;
 
 pub use writer::{write_goal, write_goal_binary};

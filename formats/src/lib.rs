@@ -10,9 +10,9 @@
 //! | [`chrome`] | JSON of Chromium's trace viewer | | yes |
 //! | [`tables`] | CSV and Parquet | | yes |
 //!
-//! The writers of OTF2, Paraver, Perfetto, Chromium and tables read a [`Source`], which walks through a trace call by call. The writers of GOAL and TI read [`Messages`],
-//! a [`Program`](belljar_program::Program) as each rank's sends, receives and waits. [`import`] chooses a reader by the content of a file. Files are hostile: each error
-//! names the file and the position. Called by `belljar trace import`, `trace export` and `report`, and by the Python package. SST's Ember has the crate `belljar-ember`.
+//! The writers of OTF2, Paraver, Perfetto, Chromium and tables read a [`Source`], which iterates over a trace's calls. The writers of GOAL and TI read [`Messages`], a
+//! [`Program`](belljar_program::Program) as each rank's sends, receives and waits. [`import`] chooses a reader by the content of a file. Files are untrusted: each error
+//! names the file and the position. Used by `belljar trace import`, `trace export` and `report`, and by the Python package. SST's Ember has the crate `belljar-ember`.
 
 mod builder;
 pub mod chrome;
@@ -37,11 +37,11 @@ pub use records::{
     Thread, Window,
 };
 
-/// Writes a trace of the file at `path` to `out`, a new file, under the name `name`. Without `format`, the content decides. Temporary files are made in the
-/// folder of `out`.
+/// Writes a trace of the file at `path` to `out`, a new file, under the name `name`. Without `format`, the content decides. Temporary files are created in the folder of
+/// `out`.
 ///
 /// # Errors
-/// [`ImportError`] when a file cannot be read, is damaged, or the trace cannot be written.
+/// Returns [`ImportError`] if a file cannot be read or is damaged, or if the trace cannot be written.
 pub fn import(
     path: &Path,
     format: Option<Format>,

@@ -1,14 +1,14 @@
 //! A program as sends, receives and waits of each rank.
 //!
-//! Each message is known to both of its ends by the same tag, which no other message between them has: so whatever the order is in which
-//! a reader matches messages, it finds the one that the program meant. Only what has both ends is there: a message that nobody receives, or a collective
-//! operation that a member does not take part in, would keep a reader waiting for ever. Called by writers of formats.
+//! Both ends of a message have the same tag, which is unique between them: independent of the order in which a reader matches messages, it finds the
+//! intended one. Only operations with both ends are included: a message without a receiver, or a collective operation that lacks a member, would block a
+//! reader forever. Used by writers of formats.
 
 /// The operations of a process, in order.
 mod order;
 /// Collective operations: whole, or as their messages.
 mod parts;
-/// What is known of all processes before the first is told.
+/// Data of all processes that is needed before the first step.
 mod tally;
 
 use std::collections::BTreeMap;
@@ -23,44 +23,44 @@ use tally::Tally;
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Message {
-    /// Who sends it.
+    /// The sender.
     pub from: ProcessId,
-    /// Who receives it.
+    /// The receiver.
     pub to: ProcessId,
-    /// What tells it from others between the two; below 2^31.
+    /// Unique between the two; below 2^31.
     pub tag: u32,
     /// Bytes of data.
     pub bytes: u64,
 }
 
-/// What a rank does next.
+/// The next step of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'p> {
-    /// It works by itself for so many picoseconds.
+    /// Works by itself for this many picoseconds.
     Work(u64),
-    /// It begins to send.
+    /// Begins to send.
     Send(Message),
-    /// It begins to receive.
+    /// Begins to receive.
     Receive(Message),
-    /// It waits until a message that it sends is gone.
+    /// Waits until a message that it sends has left.
     Sent(Message),
-    /// It waits until a message that it receives has come.
+    /// Waits until a message that it receives has arrived.
     Received(Message),
-    /// All ranks take part in a collective operation, and are through.
+    /// Takes part in a collective operation of all ranks, until it is complete.
     Together(Together<'p>),
 }
 
 /// A rank's part in a collective operation of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Together<'p> {
-    /// What it passes.
+    /// Its arguments.
     pub call: &'p Call,
     program: &'p Program,
     parts: &'p [u32],
 }
 
 impl<'p> Together<'p> {
-    /// What each rank passes, in the order of ranks.
+    /// Returns each rank's arguments, in the order of ranks.
     pub fn calls(&self) -> impl Iterator<Item = &'p Call> {
         let program = self.program;
         self.parts
@@ -69,20 +69,20 @@ impl<'p> Together<'p> {
     }
 }
 
-/// What has no place among steps.
+/// Operations that are not among the steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Sends and receives without the other end.
     pub alone: u64,
     /// Messages of ranks to themselves.
     pub to_themselves: u64,
-    /// Parts in collective operations that other members do not take part in, or otherwise.
+    /// Parts in collective operations in which other members take no part, or a different one.
     pub collectives: u64,
-    /// Waits for messages that are not received by them (`MPI_Probe`).
+    /// Waits for messages without receiving them (`MPI_Probe`).
     pub probes: u64,
     /// Accesses to other processes' memory.
     pub accesses: u64,
-    /// Parts in collective operations whose messages are all begun at once: the format has no order for what happens during a rank's other calls.
+    /// Parts in collective operations whose messages are all begun at once: the format has no order for operations that overlap a rank's other calls.
     pub unordered: u64,
     /// Threads beyond the first of their process, whose calls are in the order of the trace.
     pub threads: u64,
@@ -96,7 +96,7 @@ pub struct Messages<'p> {
 }
 
 impl<'p> Messages<'p> {
-    /// Those of `program`. Collective operations of all ranks are told as such where `whole` says so, all others as messages.
+    /// Creates the steps of `program`. Collective operations of all ranks remain whole if `whole`, all others become messages.
     pub fn new(program: &'p Program, whole: bool) -> Self {
         Self {
             program,
@@ -104,20 +104,20 @@ impl<'p> Messages<'p> {
         }
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.program.processes.len() as u32
     }
 
-    /// What has no place among the steps.
+    /// Returns the operations that are not among the steps.
     pub fn left_out(&self) -> LeftOut {
         self.tally.left_out
     }
 
-    /// Tells `to` the steps of a rank, in order.
+    /// Passes the steps of a rank to `to`, in order.
     ///
     /// # Errors
-    /// The first of `to`.
+    /// Returns the first error of `to`.
     pub fn rank<'m, E>(
         &'m self,
         rank: ProcessId,
@@ -137,7 +137,7 @@ impl<'p> Messages<'p> {
     }
 }
 
-/// Whether a rank sends or receives a message.
+/// The end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Sends,
@@ -160,13 +160,13 @@ impl End {
     }
 }
 
-/// Tells the steps of a rank.
+/// Generates the steps of a rank.
 struct Teller<'m, F> {
     messages: &'m Messages<'m>,
     rank: ProcessId,
-    /// What is under way, by thread and slot.
+    /// Operations in progress, by thread and slot.
     open: BTreeMap<(u32, Slot), Vec<(End, Message)>>,
-    /// Messages of each channel so far.
+    /// Number of messages of each channel so far.
     counts: BTreeMap<u32, u32>,
     parts: Parts,
     to: F,
@@ -297,7 +297,7 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
         Ok(())
     }
 
-    /// What nobody waited for is waited for.
+    /// Waits for all operations that were never awaited.
     fn end(mut self) -> Result<(), E> {
         for (end, message) in std::mem::take(&mut self.open).into_values().flatten() {
             (self.to)(end.is_over(message))?;

@@ -1,10 +1,10 @@
 //! The Open Trace Format 2: archives of Score-P, Vampir and Scalasca.
 
-/// Numbers of records, for both.
+/// Numbers of records.
 mod numbers;
-/// Reads it.
+/// Reading of archives.
 pub(crate) mod reader;
-/// Writes it.
+/// Writing of archives.
 mod writer;
 
 pub use writer::write;

@@ -1,11 +1,11 @@
-//! Paraver's traces: records (`.prv`), names of what they tell (`.pcf`), names of rows (`.row`).
+//! Paraver's traces: records (`.prv`), names of their values (`.pcf`), names of rows (`.row`).
 //!
-//! A job is an application, a process a task. Records must be in the order of their times, and their heads tell what is known at the end only,
-//! so they go through a sorter on disk. Times are in nanoseconds. Called by `belljar trace export`.
+//! A job is an application, a process a task. Records must be ordered by time, and their heads contain data known only at the end, so they go
+//! through a sorter on disk. Times are in nanoseconds. Used by `belljar trace export`.
 
 /// Names of values and rows.
 mod names;
-/// Records in the order of their times.
+/// Sorting of records by time.
 mod sorter;
 
 use belljar_collectives::Operation;
@@ -26,7 +26,7 @@ use crate::records::{ExportError, failed};
 const STATE: u64 = 1;
 const EVENT: u64 = 2;
 const MESSAGE: u64 = 3;
-/// States that Extrae's traces have, too.
+/// States as in Extrae's traces.
 const RUNNING: u64 = 1;
 const WAITING_FOR_MESSAGE: u64 = 3;
 const SENDING: u64 = 4;
@@ -38,10 +38,10 @@ const BEGINNING_TO_RECEIVE: u64 = 11;
 const TOGETHER: u64 = 13;
 const OTHERS: u64 = 15;
 
-/// Where a record is: process, thread, node, vCPU.
+/// The location of a record: process, thread, node, vCPU.
 type Row = [u64; 4];
 
-/// One side of a message: where, when it was called and when it was through.
+/// One side of a message: its location, the call, and the completion.
 #[derive(Clone, Copy, Debug)]
 struct Side {
     row: Row,
@@ -49,14 +49,14 @@ struct Side {
     physical: u64,
 }
 
-/// What is known while calls come.
+/// Data collected while calls come.
 struct Gathered {
     sorter: Sorter,
-    /// Each thread's number in its process, in the order of their first calls, and when its last call ended.
+    /// Each thread's number in its process, in the order of first calls, and the end of its last call.
     threads: BTreeMap<Thread, (u64, u64)>,
-    /// How many threads each process has.
+    /// Number of threads of each process.
     counts: BTreeMap<u32, u64>,
-    /// By number, messages of which one side was seen, and whether it is the sender's.
+    /// Messages with only one side so far, by number; true for the sender's side.
     sides: BTreeMap<u64, (bool, Side)>,
     /// vCPUs of each node.
     vcpus: Vec<u64>,
@@ -65,10 +65,10 @@ struct Gathered {
     end: u64,
 }
 
-/// Writes `trace.prv`, `trace.pcf` and `trace.row` into the folder `out`, which is there.
+/// Writes `trace.prv`, `trace.pcf` and `trace.row` into the existing folder `out`.
 ///
 /// # Errors
-/// [`ExportError`] when a file cannot be written.
+/// Returns [`ExportError`] if a file cannot be written.
 pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
     let mut gathered = Gathered {
         sorter: Sorter::new(out.to_owned()),
@@ -109,7 +109,7 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
 }
 
 impl Gathered {
-    /// A call's thread and its place, and when the one before ended.
+    /// Returns a call's thread and its row, and the end of the previous call.
     fn row(&mut self, call: &Call) -> (Thread, Row, Option<u64>) {
         let thread = Thread {
             process: call.process,
@@ -184,7 +184,7 @@ impl Gathered {
         self.put(from, STATE, row, &[to, state])
     }
 
-    /// One side of a message: with the other one it is a record.
+    /// Adds one side of a message; with the other one it becomes a record.
     fn side(&mut self, sends: bool, part: &Part, side: Side) -> io::Result<()> {
         let Some(number) = part.message else {
             self.alone += 1;
@@ -220,7 +220,7 @@ impl Gathered {
     }
 }
 
-/// The state of a thread in a call.
+/// Returns the state of a thread in a call.
 fn state(function: &str) -> u64 {
     let name = function.to_ascii_lowercase();
     match operation(function) {
@@ -236,13 +236,13 @@ fn state(function: &str) -> u64 {
     }
 }
 
-/// How processes, threads and vCPUs are numbered in records.
+/// Numbers of processes, threads and vCPUs in records.
 struct Rows {
-    /// Of each process: its application and task, from 1.
+    /// Each process's application and task, from 1.
     tasks: Vec<(u64, u64)>,
-    /// Of each process, the most threads.
+    /// Most threads of each process.
     threads: Vec<u64>,
-    /// Of each node, vCPUs of those before.
+    /// Number of vCPUs of the nodes before each.
     first_vcpu: Vec<u64>,
 }
 
@@ -250,7 +250,7 @@ impl Rows {
     fn new(gathered: &Gathered, places: &Places) -> Self {
         let mut tasks: Vec<(u64, u64)> = Vec::new();
         for (member, _) in places.processes() {
-            // Jobs of which the trace has no process have no application.
+            // Jobs without a process in the trace have no application.
             let last = tasks.last().copied().unwrap_or((0, 0));
             let before = tasks.len().checked_sub(1);
             let before = before.and_then(|it| places.processes().get(it));
@@ -277,13 +277,13 @@ impl Rows {
         }
     }
 
-    /// The first line, and one for each communicator.
+    /// Writes the first line, and one for each communicator.
     fn head(&self, gathered: &Gathered, places: &Places, out: &mut dyn Write) -> io::Result<()> {
         let list =
             |numbers: &mut dyn Iterator<Item = String>| numbers.collect::<Vec<_>>().join(",");
         let nodes = list(&mut gathered.vcpus.iter().map(u64::to_string));
         let applications = self.tasks.last().map_or(0, |(application, _)| *application);
-        // When the run was on the host's calendar is not told: it would differ from run to run.
+        // The calendar time of the run is omitted, as it would differ between runs.
         write!(
             out,
             "#Paraver (01/01/00 at 00:00):{}_ns:{}({nodes}):{applications}",
@@ -303,7 +303,7 @@ impl Rows {
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 
-    /// Those of one application.
+    /// Returns the communicators within one application.
     fn communicators(&self, places: &Places) -> Vec<String> {
         let mut lines = Vec::new();
         for (number, group) in (1..).zip(places.groups()) {
@@ -322,7 +322,7 @@ impl Rows {
         lines
     }
 
-    /// A place as records have it: processor, application, task, thread.
+    /// Formats a location for records: processor, application, task, thread.
     fn place(&self, row: &[u64]) -> String {
         let [process, thread, node, vcpu] = *row else {
             return String::new();
@@ -334,7 +334,7 @@ impl Rows {
         format!("{processor}:{application}:{task}:{}", thread + 1)
     }
 
-    /// A record's line.
+    /// Writes a record's line.
     fn record(&self, entry: &Entry, out: &mut dyn Write) -> io::Result<()> {
         let (time, place) = (entry[0], self.place(&entry[2..6]));
         match entry[1] {

@@ -1,8 +1,8 @@
-//! The protobuf that Perfetto reads (`perfetto.protos.Trace`).
+//! The protobuf format of Perfetto (`perfetto.protos.Trace`).
 //!
-//! A process is a process track, a thread a thread track in it, a call a slice with arguments. A message begins a flow at
-//! the slice that sends it, and ends it at an instant when its receive is complete. Names are told once and numbered after. Called
-//! by `belljar trace export`.
+//! A process is a process track, a thread a thread track in it, a call a slice with arguments. A message begins a flow at the
+//! slice that sends it, and ends it at an instant when its receive is complete. Names are written once and referenced by number.
+//! Used by `belljar trace export`.
 
 /// Protocol buffers.
 mod proto;
@@ -18,16 +18,16 @@ use crate::records::source::Source;
 
 /// The sequence of all packets.
 const SEQUENCE: u64 = 1;
-/// What begins it, and what needs names that were told before.
+/// Flags for the beginning of the sequence, and for packets that need earlier names.
 const CLEARED: u64 = 1;
 const NEEDS_NAMES: u64 = 2;
 /// Types of events.
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
-/// Number of the name of instants, above those of all functions.
+/// Number of the name of instants, above the numbers of all functions.
 const RECEIVED: u64 = 1 << 20;
-/// Number of the first thread's track, above those of all processes.
+/// Number of the first thread's track, above the numbers of all processes.
 const THREADS: u64 = 1 << 32;
 
 /// Fields, by message.
@@ -53,7 +53,7 @@ mod field {
 struct Packets<'a> {
     out: &'a mut dyn Write,
     functions: BTreeSet<u16>,
-    /// The track of each.
+    /// The track of each thread.
     threads: BTreeMap<Thread, u64>,
     processes: BTreeSet<u32>,
     begun: bool,
@@ -62,7 +62,7 @@ struct Packets<'a> {
 /// Writes the trace to `out`.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write(source: &mut Source, out: &mut dyn Write) -> io::Result<()> {
     let mut packets = Packets {
         out,
@@ -79,12 +79,12 @@ pub fn write(source: &mut Source, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A process's track.
+/// Returns a process's track.
 fn process_track(process: u32) -> u64 {
     u64::from(process) + 1
 }
 
-/// A name and its number.
+/// Creates a name with its number.
 fn named(number: u64, name: &str) -> Message {
     let mut message = Message::default();
     message.number(1, number).text(2, name);
@@ -102,7 +102,7 @@ impl Packets<'_> {
         self.out.write_all(trace.as_bytes())
     }
 
-    /// Names that all traces have.
+    /// Writes the names that all traces have.
     fn begin(&mut self) -> io::Result<()> {
         let mut names = Message::default();
         names.message(field::NAMES, &named(RECEIVED, "message received"));
@@ -114,7 +114,7 @@ impl Packets<'_> {
         self.put(&mut packet)
     }
 
-    /// The track of a call's thread. It and the process's are told if they are new.
+    /// Returns the track of a call's thread. The thread and its process are written if they are new.
     fn track(&mut self, source: &Source, call: &Call) -> io::Result<u64> {
         let thread = Thread {
             process: call.process,
@@ -189,7 +189,7 @@ impl Packets<'_> {
         self.event(Message::default(), exit, &self::event(END, track))
     }
 
-    /// An event at a time in nanoseconds.
+    /// Writes an event at a time in nanoseconds.
     fn event(&mut self, mut packet: Message, at: u64, event: &Message) -> io::Result<()> {
         packet.number(field::TIMESTAMP, at);
         packet.message(field::TRACK_EVENT, event);
@@ -204,7 +204,7 @@ fn event(kind: u64, track: u64) -> Message {
     event
 }
 
-/// An argument of a slice.
+/// Adds an argument to a slice.
 fn annotate(event: &mut Message, name: &'static str, value: Value) {
     let mut annotation = Message::default();
     if let Some(number) = NAMES.iter().position(|own| *own == name) {

@@ -1,7 +1,7 @@
 //! A trace as records that other formats have: messages with their peers, requests, collective operations, accesses to windows.
 //!
-//! A [`Source`] reads a trace call by call and keeps processes, communicators and open requests only, whatever the trace's size. The writers of `chrome`, `otf2`,
-//! `paraver`, `perfetto` and `tables` read it.
+//! A [`Source`] reads a trace call by call and only keeps processes, communicators and open requests, independent of the trace's size. The writers of `chrome`,
+//! `otf2`, `paraver`, `perfetto` and `tables` read it.
 
 /// A call and its records.
 pub(crate) mod calls;
@@ -11,7 +11,7 @@ pub(crate) mod collective;
 pub(crate) mod described;
 /// Errors of exports.
 mod error;
-/// Facts of a trace that a format cannot hold.
+/// Counts of data that a format cannot hold.
 mod left_out;
 /// Numbers of messages.
 mod numbers;

@@ -1,8 +1,8 @@
 //! A trace as tables: one for each kind of record, in a folder, as CSV or Parquet.
 //!
-//! Rows are written as the trace is read, those of communicators at the end. Numbers that stand in several tables name the same
-//! thing: `call`, `message`, `communicator`, `site`. What is not known is empty. Called by `belljar trace export`, and by the
-//! Python package, which takes rows by `TableReader`.
+//! Rows are written as the trace is read, those of communicators at the end. Numbers in several tables have the same meaning:
+//! `call`, `message`, `communicator`, `site`. Unknown values are empty. Used by `belljar trace export`, and by the Python
+//! package, which reads rows with `TableReader`.
 
 /// Comma-separated values.
 mod csv;
@@ -23,7 +23,7 @@ pub use self::schema::{Column, Kind, Table};
 use crate::records::ExportError;
 use crate::records::source::Source;
 
-/// How tables are written.
+/// The encoding of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// Comma-separated values with a line of names.
@@ -35,9 +35,9 @@ pub enum Encoding {
 /// A value in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell<'a> {
-    /// Not known, or not there.
+    /// Unknown or missing.
     Empty,
-    /// A number that is not negative.
+    /// A nonnegative number.
     Unsigned(u64),
     /// A number.
     Signed(i64),
@@ -63,25 +63,25 @@ impl From<u32> for Cell<'_> {
     }
 }
 
-/// Takes rows.
+/// A consumer of rows.
 pub trait Sheets {
-    /// A row of a table, with as many cells as it has columns.
+    /// Adds a row of a table, with as many cells as it has columns.
     ///
     /// # Errors
-    /// [`ExportError`] when it cannot be taken.
+    /// Returns [`ExportError`] if the row cannot be added.
     fn row(&mut self, table: Table, cells: &[Cell<'_>]) -> Result<(), ExportError>;
 
-    /// No more rows come.
+    /// Ends the rows.
     ///
     /// # Errors
-    /// [`ExportError`] when what was taken cannot be kept.
+    /// Returns [`ExportError`] if the rows cannot be stored.
     fn finish(&mut self) -> Result<(), ExportError>;
 }
 
-/// Writes the tables of the trace at `trace` into the folder `out`, which is there.
+/// Writes the tables of the trace at `trace` into the existing folder `out`.
 ///
 /// # Errors
-/// [`ExportError`] when a file cannot be written, or the file of probes cannot be read.
+/// Returns [`ExportError`] if a file cannot be written, or if the file of probes cannot be read.
 pub fn write(
     source: &mut Source,
     trace: &Path,
@@ -98,7 +98,7 @@ pub fn write(
     sheets.finish()
 }
 
-/// The rows of the next call; whether there was one.
+/// Adds the rows of the next call; returns true if there was one.
 fn next(
     source: &mut Source,
     numbers: &mut Numbers,
@@ -111,7 +111,7 @@ fn next(
     Ok(true)
 }
 
-/// The rows that are known when all calls were seen.
+/// Adds the rows that are known after all calls.
 fn last(
     source: &Source,
     trace: &Path,
@@ -138,10 +138,10 @@ pub struct TableReader {
 }
 
 impl TableReader {
-    /// Those of the trace at `trace`.
+    /// Opens the tables of the trace at `trace`.
     ///
     /// # Errors
-    /// [`TraceError`] when the file cannot be read as a trace.
+    /// Returns [`TraceError`] if the file cannot be read as a trace.
     pub fn open(trace: &Path) -> Result<Self, TraceError> {
         Ok(Self {
             trace: trace.to_owned(),
@@ -151,10 +151,10 @@ impl TableReader {
         })
     }
 
-    /// The next rows, of all tables; `false` when there were no more.
+    /// Reads the next rows, of all tables; returns `false` if there are no more.
     ///
     /// # Errors
-    /// Those of `sheets`, and [`ExportError`] when the file of probes cannot be read.
+    /// Returns the errors of `sheets`, and [`ExportError`] if the file of probes cannot be read.
     pub fn read(&mut self, sheets: &mut dyn Sheets) -> Result<bool, ExportError> {
         if self.over {
             return Ok(false);
@@ -166,7 +166,7 @@ impl TableReader {
         Ok(true)
     }
 
-    /// What was read, and whether it is all that there is.
+    /// Returns the source, with its completeness.
     pub fn source(&self) -> &Source {
         &self.source
     }

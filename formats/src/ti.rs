@@ -1,8 +1,8 @@
 //! Time-independent traces of SimGrid, with a platform for their replay.
 
-/// Reads it.
+/// Reading of traces.
 pub(crate) mod reader;
-/// Writes it.
+/// Writing of traces.
 mod writer;
 
 pub use writer::{Amounts, Layout, write_hosts, write_platform, write_rank};

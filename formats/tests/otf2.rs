@@ -1,6 +1,6 @@
-//! Archives as the library's own reader reads them.
+//! Archives as read by the library's own reader.
 
-// A test that cannot run says so.
+// A test that cannot run prints a message.
 #![allow(clippy::print_stderr)]
 
 /// Programs whose traces are exported.
@@ -13,7 +13,7 @@ use std::process::Command;
 use belljar_archive::TraceReader;
 use belljar_formats::{LeftOut, Source, otf2};
 
-/// Exports the trace at `trace` and has it read. `None`, with the reason said, where there is no reader.
+/// Exports the trace at `trace` and reads it. Prints the reason and returns `None` if there is no reader.
 fn read(trace: &Path, folder: &Path) -> Option<(String, String, LeftOut)> {
     let mut source = Source::open(trace).expect("a trace");
     let out = folder.join("otf2");
@@ -41,7 +41,7 @@ fn read(trace: &Path, folder: &Path) -> Option<(String, String, LeftOut)> {
     Some((print(&["-G"])?, print(&[])?, *source.left_out()))
 }
 
-/// The events that were printed: kind, location, time, attributes.
+/// Returns the printed events: kind, location, time, attributes.
 fn events(text: &str) -> impl Iterator<Item = (&str, u64, u64, &str)> {
     text.lines().filter_map(|line| {
         let (kind, rest) = line.split_once(' ')?;
@@ -63,7 +63,7 @@ fn all_kinds_of_records_are_as_the_calls_were() {
     assert!(
         definitions.contains("Ticks per Seconds: 2000000000, Global Offset: 100, Length: 3000")
     );
-    // Where the first message was sent: a frame within its caller's.
+    // The site of the first message: a frame within its caller's.
     let site = "(\"call site\" <0>; CALLING_CONTEXT; \"small+0x1234";
     assert_eq!(text.matches("ADDITIONAL ATTRIBUTES").count(), 1);
     assert!(text.contains(site), "{text}");
@@ -117,7 +117,7 @@ fn all_kinds_of_records_are_as_the_calls_were() {
 #[test]
 fn calls_times_bytes_and_matching_are_those_of_the_trace() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Enough for several chunks of each rank.
+    // Long enough for several chunks of each rank.
     let trace = program::stencil(folder.path(), 4000);
     let Some((_, text, _)) = read(&trace, folder.path()) else {
         return;
@@ -165,7 +165,7 @@ fn calls_times_bytes_and_matching_are_those_of_the_trace() {
     assert_eq!((messages, moved), (4000 * 14, 4000 * 14 * 8192));
 }
 
-/// Prints the messages of an archive: how many are sent and received, their bytes, and the communicators.
+/// Prints the messages of an archive: the numbers sent and received, their bytes, and the communicators.
 const READ: &str = r#"
 import sys, otf2
 sent, received, moved = 0, 0, 0

@@ -1,4 +1,4 @@
-//! Paraver's traces, read by the rules of its format, held against the trace.
+//! Paraver's traces, read by the rules of its format, compared with the trace.
 
 /// Programs whose traces are exported.
 mod program;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use belljar_archive::TraceReader;
 use belljar_formats::{Source, paraver};
 
-/// The fields of a line, as numbers.
+/// Returns the fields of a line, as numbers.
 fn fields(line: &str) -> Vec<u64> {
     let numbers = line.split(':');
     numbers.map(|it| it.parse().expect("a number")).collect()

@@ -1,4 +1,4 @@
-//! What is exported, and what another tool wrote, is imported: the same calls, messages and times.
+//! Importing exports and archives of another tool: the same calls, messages and times.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn imported(path: &Path, out: &Path) -> Result<Imported, ImportError> {
     import(path, None, RATES, (out, "imported"))
 }
 
-/// The calls that programs made, by rank.
+/// Returns the calls that programs made, by rank.
 fn calls(path: &Path) -> Vec<Event> {
     let mut reader = TraceReader::open(path).expect("a trace");
     let mut calls: Vec<Event> = reader.by_ref().filter(|event| event.depth == 0).collect();
@@ -33,7 +33,7 @@ fn calls(path: &Path) -> Vec<Event> {
     calls
 }
 
-/// What a format keeps of a call, with times from the first one on.
+/// Returns the parts of a call that a format keeps, with times relative to the first one.
 fn kept(event: &Event, start: u64) -> String {
     let messages = event
         .transfers
@@ -93,11 +93,11 @@ fn an_exported_archive_is_imported_as_it_was() {
         assert_eq!(before, after);
     }
     assert_eq!(before.len(), after.len());
-    // The folder alone is enough.
+    // The folder alone suffices.
     imported(&archive, &folder.path().join("third.bjt")).expect("it is sound");
 }
 
-/// The archive in `tests/archive`, which `make.py` there made with the library of Score-P.
+/// The archive in `tests/archive`, which `make.py` there created with the library of Score-P.
 #[test]
 fn an_archive_of_another_writer_is_imported() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -113,7 +113,7 @@ fn an_archive_of_another_writer_is_imported() {
         let found = calls.find(|event| event.rank == rank && event.name() == name);
         found.expect("it was called")
     };
-    // A receive that was begun knows what it got later.
+    // A begun receive gets its message at its completion.
     let receive = &named(1, "MPI_Irecv").transfers[0];
     assert_eq!(receive.peer, belljar_trace::Peer::Rank(0));
     assert_eq!((receive.tag, receive.bytes), (Some(9), 4096));
@@ -177,7 +177,7 @@ fn files_that_are_missing_are_named() {
     assert!(error.contains("ring/2.evt"), "{error}");
 }
 
-/// Bytes of the files of an archive are cut off and changed: an answer or an error, and no panic.
+/// Truncates and changes bytes of an archive's files: the result is an answer or an error, and no panic.
 #[test]
 fn damaged_archives_are_refused_or_read() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Schedules in GOAL and SimGrid's traces become calls in their order, with the work between them.
+//! Schedules in GOAL and SimGrid's traces become calls in order, with the work between them.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use belljar_archive::TraceReader;
 use belljar_formats::{Format, ImportError, Imported, Rates, import};
 use belljar_trace::{Event, Fact};
 
-/// Imports a text, and lists its calls: rank, function, time, messages, what goes out, requests begun and completed.
+/// Imports a text, and lists its calls: rank, function, time, messages, bytes sent, requests begun and completed.
 fn listed(text: &[u8], name: &str) -> Result<(Imported, Vec<String>), ImportError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join(name);
@@ -23,7 +23,7 @@ fn listed(text: &[u8], name: &str) -> Result<(Imported, Vec<String>), ImportErro
 fn calls(path: &Path) -> Vec<String> {
     let reader = TraceReader::open(path).expect("a trace");
     let mut calls: Vec<Event> = reader.filter(|event| event.depth == 0).collect();
-    // Calls of one time keep their order.
+    // Calls at equal times keep their order.
     calls.sort_by_key(|event| event.rank);
     calls.iter().map(listed_call).collect()
 }
@@ -70,7 +70,7 @@ fn what_goal_waits_for_at_once_blocks() {
 
 #[test]
 fn goal_operations_wait_for_their_dependences_alone() {
-    // The send waits for nothing, so it goes out before the receive blocks.
+    // The send waits for nothing, so it is sent before the receive blocks.
     let text = "num_ranks 2\nrank 0 {\nl1: recv 9b from 1\nl2: calc 50\nl2 requires l1\nl3: send 9b to 1\n}\n\
         rank 1 {\nl1: recv 9b from 0\nl2: send 9b to 0\nl2 requires l1\n}\n";
     let (whole, calls) = listed(text.as_bytes(), "a.goal").expect("it is sound");
@@ -123,7 +123,7 @@ fn goal_operations_without_an_order_are_threads_with_conditions() {
     assert_eq!(calls.len(), 6);
 }
 
-/// A call with conditions: rank and thread, function, time, conditions.
+/// Formats a call with conditions: rank and thread, function, time, conditions.
 fn scheduled(event: &Event) -> Option<String> {
     let Some(Fact::Scheduled(own)) = &event.fact else {
         return None;
@@ -187,7 +187,7 @@ fn the_binary_form_says_who_waits() {
         schedule
     };
     let schedule = schedule_of(&[(3, 70, 1, 0), (1, 6, 0, 1), (2, 6, 0, 0)], &[1, 2]);
-    // Places are counted from the end of the magic number.
+    // Offsets are counted from the end of the magic number.
     let from = 14 + 16 - 8;
     for place in [from, from + schedule.len()] {
         bytes.extend((place as u64).to_le_bytes());

@@ -1,6 +1,6 @@
-//! Traces for viewers: Perfetto's protobuf by its own schema, Chromium's JSON as any reader of JSON has it.
+//! Traces for viewers: Perfetto's protobuf by its own schema, Chromium's JSON as generic JSON.
 
-// A test that cannot run says so.
+// A test that cannot run prints a message.
 #![allow(clippy::print_stderr)]
 
 /// Programs whose traces are exported.
@@ -34,7 +34,8 @@ for p in trace.packet:
             list(e.flow_ids), list(e.terminating_flow_ids)]))
 "#;
 
-/// The events of the trace at `trace`, as Perfetto's schema has them. `None`, with the reason said, where that is not there.
+/// Returns the events of the trace at `trace`, according to Perfetto's schema. Prints the reason and returns `None` if the
+/// schema is missing.
 fn read(trace: &Path, folder: &Path) -> Option<Vec<Value>> {
     let path = folder.join("trace.pftrace");
     let mut out = std::fs::File::create(&path).expect("a file");

@@ -1,6 +1,6 @@
-//! Tables: CSV held against the trace, Parquet, by Arrow's own reader, held against CSV.
+//! Tables: CSV compared with the trace, and Parquet, by Arrow's own reader, compared with CSV.
 
-// A test that cannot run says so.
+// A test that cannot run prints a message.
 #![allow(clippy::print_stderr)]
 
 /// Programs whose traces are exported.
@@ -15,7 +15,7 @@ use belljar_archive::TraceReader;
 use belljar_formats::Source;
 use belljar_formats::tables::{self, Encoding, Table};
 
-/// Prints the tables of a folder as CSV does: empty where nothing is.
+/// Prints the tables of a folder as CSV does, with missing values empty.
 const READ: &str = r#"
 import csv, sys
 import pyarrow.parquet as parquet
@@ -35,7 +35,7 @@ fn written(trace: &Path, folder: &Path, encoding: Encoding) -> PathBuf {
     out
 }
 
-/// The rows of a table, by the names of its columns.
+/// Returns the rows of a table, by the names of its columns.
 fn rows(folder: &Path, table: Table) -> Vec<BTreeMap<String, String>> {
     let path = folder.join(format!("{}.csv", table.name()));
     let mut reader = csv::Reader::from_path(path).expect("a table");
@@ -92,7 +92,7 @@ fn what_is_not_known_is_empty() {
     let last = calls.last().expect("a call");
     assert_eq!((last["exit_ps"].as_str(), last["site"].as_str()), ("", ""));
     let messages = rows(&out, Table::Messages);
-    // A receive without a status has no row, and what goes its way after it no number.
+    // A receive without a status has no row, and later messages on its channel have no number.
     let told: Vec<_> = messages
         .iter()
         .map(|row| (&row["side"][..], &row["tag"][..]))
@@ -117,7 +117,7 @@ fn what_is_not_known_is_empty() {
 #[test]
 fn parquet_has_the_same_tables() {
     let folder = tempfile::tempdir().expect("a folder");
-    // More calls than a group of rows has.
+    // More calls than a group of rows.
     let trace = program::stencil(folder.path(), 3000);
     let values = written(&trace, folder.path(), Encoding::Csv);
     let columns = written(&trace, folder.path(), Encoding::Parquet);

@@ -1,8 +1,8 @@
-//! Fits beside those that Sandia National Laboratories published of a breadth-first search: `isb FOLDER` of the models of
+//! Compares fits with the published ones of a breadth-first search by Sandia National Laboratories: `isb FOLDER` of the models of
 //! <https://github.com/sstsimulator/a-sst>, `ISB-BFS/models`.
 //!
-//! The values are the mean microseconds of each transition between call sites, on 4 to 64 nodes and graphs of scales 16 to 24. Said are mean and median relative errors, of the published models and of
-//! ours: fitted to all points, as the published ones were, and fitted to those up to 36 nodes and asked for 49 and 64.
+//! The values are the mean microseconds of each transition between call sites, on 4 to 64 nodes and graphs of scales 16 to 24. Prints mean and median relative errors of
+//! the published models and of ours. Ours are fitted once to all points, like the published ones, and once to points up to 36 nodes and evaluated at 49 and 64.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -84,7 +84,7 @@ fn main() {
     }
 }
 
-/// The means of what was traced.
+/// Reads the means of the traces.
 fn traced(folder: &Path) -> Transitions {
     let mut all = Transitions::new();
     let folder = folder.join("trace");
@@ -114,7 +114,7 @@ fn traced(folder: &Path) -> Transitions {
                 continue;
             };
             let values: Vec<f64> = values.iter().filter_map(|it| it.parse().ok()).collect();
-            // The first transition is from the epoch on.
+            // The first transition begins at the epoch.
             let (Ok(from), Ok(to)) = (from.parse(), to.parse()) else {
                 continue;
             };
@@ -136,7 +136,7 @@ fn traced(folder: &Path) -> Transitions {
 enum Published {
     Constant(f64),
     Exponential([f64; 4]),
-    /// By the exponents of size and nodes.
+    /// A polynomial, by the exponents of size and nodes.
     Polynomial(Vec<(i32, i32, f64)>),
 }
 

@@ -1,12 +1,13 @@
 //! A model's measurements for Extra-P.
 //!
-//! Extra-P (Calotoiu, Hoefler, Poke and Wolf 2013) reads JSON lines: an object for each measurement, with its parameters, call path, metric and value. Called by `belljar model export extra-p`.
+//! Extra-P (Calotoiu, Hoefler, Poke and Wolf 2013) reads JSON lines: an object for each measurement, with its parameters, call path, metric and value. Used by `belljar
+//! model export extra-p`.
 
 use serde_json::{Value, json};
 
 use crate::model::Model;
 
-/// Points of a parameter that Extra-P asks for.
+/// Number of points that Extra-P requires of a parameter.
 pub const EXTRA_P_POINTS: usize = 5;
 
 /// Measurements of a model's functions.
@@ -14,11 +15,11 @@ pub const EXTRA_P_POINTS: usize = 5;
 pub struct Measurements {
     /// Extra-P's JSON lines.
     pub text: String,
-    /// Functions without a value in each run, which Extra-P refuses.
+    /// Number of functions without a value in each run, which Extra-P refuses.
     pub left_out: usize,
 }
 
-/// Measurements in Extra-P's JSON lines: means of each run, of the functions that the model is fitted to.
+/// Writes measurements in Extra-P's JSON lines: means of each run, of the functions that the model is fitted to.
 pub fn extra_p(model: &Model) -> Measurements {
     let sizes = model.sizes().len() > 1;
     let distinct = |points: &mut Vec<(f64, f64)>| {
@@ -73,7 +74,7 @@ pub fn extra_p(model: &Model) -> Measurements {
     Measurements { text, left_out }
 }
 
-/// The name of a metric, with its unit.
+/// Returns the name of a metric, with its unit.
 fn metric(what: &str) -> String {
     match what {
         "time before" | "own time" => format!("{what} [ps]"),

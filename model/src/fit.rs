@@ -1,20 +1,20 @@
 //! Functions of the number of ranks and of the problem's size, fitted to measured values.
 //!
-//! The forms are those of the field: constants, polynomials to the fourth order and exponentials (as in Sandia's models of breadth-first search), and the
-//! performance model normal form of Extra-P (Calotoiu, Hoefler, Poke and Wolf 2013), sums of products of powers and logarithms. Errors are relative, so all fits are weighted by one
-//! over the value. Which form is taken is told by cross-validation: each point is predicted from all others, and, as models are asked beyond their points, those of most ranks and those of the largest size
-//! from all smaller ones.
-//! Among forms that are as good the one with fewer coefficients wins. Called by whoever makes models.
+//! The forms are common in the field: constants, polynomials to the fourth order and exponentials (as in Sandia's models of breadth-first search). The performance model
+//! normal form of Extra-P (Calotoiu, Hoefler, Poke and Wolf 2013) adds sums of products of powers and logarithms. Errors are relative, so all fits are weighted by one
+//! over the value. The form is selected by cross-validation. Each point is predicted from all others. As models are used for extrapolation, the points with most ranks
+//! and those with the largest size are also predicted from all smaller ones. Among equally good forms, the one with fewer coefficients wins. Used wherever models are
+//! created.
 //!
-//! Extra-P asks for five points of each parameter. From fewer, a form pays for its growth: an information criterion that is corrected for small samples (AICc: Hurvich and Tsai 1989)
-//! is not defined there, as it divides by the points less the coefficients less two. Forms that explain few points nearly as well widen the band.
-//! Times, bytes and counts are never below zero: forms that fall below it within the domain are left out, and other values are cut at zero.
+//! Extra-P requires five points of each parameter. With fewer points, a form is penalised for its growth. An information criterion corrected for small samples (AICc:
+//! Hurvich and Tsai 1989) is undefined there, as its denominator is the points minus the coefficients minus two. Forms that explain few points nearly as well widen the
+//! band. Times, bytes and counts are never negative: forms with negative values within the domain are excluded, and other negative values become zero.
 
 /// Prediction bands.
 mod band;
-/// Ranks and sizes at which a function is asked for.
+/// Ranks and sizes at which a function is evaluated.
 mod domain;
-/// What functions are made of.
+/// Forms of functions.
 mod form;
 /// Weighted least squares.
 mod squares;
@@ -29,34 +29,34 @@ use squares::Squares;
 /// A value at a number of ranks and a problem's size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: f64,
     /// The problem's size, as the user counts it.
     pub size: f64,
-    /// What was measured there.
+    /// The measured value.
     pub value: f64,
 }
 
-/// A function that was fitted.
+/// A fitted function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fitted {
-    /// What it is made of.
+    /// Its form.
     pub form: Form,
-    /// What its parts are multiplied by.
+    /// The factors of its parts.
     pub coefficients: Vec<f64>,
-    /// By how much it is wrong at points that it was not fitted to, in the mean, relative to the values. `None` for one point, which leaves none to try it on.
+    /// The mean relative error at points that it was not fitted to. `None` for a single point.
     pub error: Option<f64>,
-    /// The relative standard error of the points that it was fitted to.
+    /// The relative standard error at the points that it was fitted to.
     pub deviation: f64,
-    /// What the variance of a prediction is made of, row by row: the inverse of the normal matrix.
+    /// The inverse of the normal matrix, row by row, which determines the variance of a prediction.
     spread: Vec<f64>,
-    /// Points less coefficients.
+    /// Number of points minus number of coefficients.
     freedom: u32,
     /// The fewest and the most ranks that it was fitted to.
     pub ranks: (f64, f64),
     /// The smallest and the largest size that it was fitted to.
     pub size: (f64, f64),
-    /// True if no point is below zero. Then no value and no band is.
+    /// True if no point is negative. Values and bands are then not negative either.
     above_zero: bool,
     /// Other forms that explain few points nearly as well, with their coefficients.
     rivals: Vec<(Form, Vec<f64>)>,
@@ -64,38 +64,38 @@ pub struct Fitted {
     measured: Vec<(f64, f64, f64)>,
 }
 
-/// Why nothing can be fitted.
+/// An error in fitting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
-    /// There is no point.
+    /// There are no points.
     #[error("there is no point to fit a function to")]
     NoPoints,
-    /// A value is not a finite number, or ranks or sizes are not above zero.
+    /// A value is not a finite number, or ranks or sizes are not positive.
     #[error("point {0}, counted from 1, is no number above zero of ranks and size, with a value")]
     Impossible(usize),
 }
 
-/// Significant digits of coefficients. A double has 15, and weighted least squares lose up to three of them: columns are
-/// scaled, and a matrix that would lose more is refused.
+/// Significant digits of coefficients. A double has 15, and weighted least squares lose up to three of them: columns are scaled, and a matrix that would lose more is
+/// refused.
 pub const DIGITS: usize = 12;
-/// Relative errors below this are noise of the calculation.
+/// Relative errors below this are numerical noise.
 const LEAST_ERROR: f64 = 1e-12;
 
-/// How much better a form with more coefficients has to be: a share of the error of a simpler one, of few points and of several, and in any case so much.
+/// The improvement required of a form with more coefficients: factors of a simpler one's error for few points and for several, and an absolute margin.
 const BETTER: (f64, f64, f64) = (0.5, 0.9, 1e-4);
 
-/// The function that explains `points` best.
+/// Returns the function that explains `points` best.
 ///
 /// # Errors
-/// [`FitError`] when there is none, or one is impossible.
+/// Returns [`FitError`] if there are no points, or one is invalid.
 pub fn fit(points: &[Point]) -> Result<Fitted, FitError> {
     fit_among(points, |_| true)
 }
 
-/// The best of the forms that `which` allows; a constant is always one.
+/// Returns the best of the forms that `which` allows; a constant is always allowed.
 ///
 /// # Errors
-/// [`FitError`] when there is no point, or one is impossible.
+/// Returns [`FitError`] if there are no points, or one is invalid.
 pub fn fit_among(points: &[Point], which: impl Fn(&Form) -> bool) -> Result<Fitted, FitError> {
     if points.is_empty() {
         return Err(FitError::NoPoints);
@@ -137,7 +137,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// Number of coefficients, and for few points the cost of its growth.
+    /// Returns the number of coefficients, and for few points the cost of its growth.
     fn cost(&self, few: bool) -> usize {
         let growth = if few { self.fitted.form.growth() } else { 0 };
         self.fitted.coefficients.len() + growth
@@ -152,7 +152,7 @@ impl Trial {
         }
         let than = match more {
             0 => best.error,
-            // Of few points each step of cost is paid for.
+            // For few points, each step of cost requires an improvement.
             more if few => (best.error * share.powi(more as i32)).min(best.error - BETTER.2),
             _ => (best.error * share).min(best.error - BETTER.2),
         };
@@ -160,21 +160,21 @@ impl Trial {
     }
 }
 
-/// Fits one form; `None` where points do not determine it.
+/// Fits one form; `None` if the points do not determine it.
 fn fit_form(points: &[Point], form: Form) -> Option<Trial> {
     let rows: Vec<Vec<f64>> = points
         .iter()
         .map(|it| form.row(it.ranks, it.size))
         .collect();
     let largest = points.iter().map(|it| it.value.abs()).fold(0.0, f64::max);
-    // What is far below the largest value counts as if it were that much.
+    // Values far below the largest one are weighted as if they were this large.
     let least = if largest > 0.0 { largest * 1e-3 } else { 1.0 };
     let logarithmic = form == Form::Exponential;
     if logarithmic && points.iter().any(|it| it.value <= 0.0) {
         return None;
     }
     let weight = |point: &Point| match logarithmic {
-        // Errors of logarithms are relative ones.
+        // Errors of logarithms are relative.
         true => 1.0,
         false => 1.0 / point.value.abs().max(least),
     };
@@ -219,7 +219,7 @@ fn fit_form(points: &[Point], form: Form) -> Option<Trial> {
     Some(Trial { fitted, error })
 }
 
-/// The mean relative error at the points with the largest of `of`, of a fit to the others. `None` where all have the same, or the others are too few.
+/// Returns the mean relative error at the points with the largest `of`, for a fit to the others. `None` if all have the same, or if the others are too few.
 fn beyond(
     points: &[Point],
     of: fn(&Point) -> f64,
@@ -236,7 +236,7 @@ fn beyond(
     let pick = |all: &[f64]| -> Vec<f64> { near.iter().map(|at| all[*at]).collect() };
     let own: Vec<Vec<f64>> = near.iter().map(|at| rows[*at].clone()).collect();
     let Some(squares) = Squares::solve(&own, &pick(targets), &pick(weights)) else {
-        // Points that are there do not say whether it holds beyond them: one that does is better.
+        // The points do not show whether it holds beyond them, so a form for which they do is better.
         return (form != Form::Constant && points.len() > form.row(1.0, 1.0).len()).then_some(1.0);
     };
     let errors = far.iter().map(|at| {
@@ -253,8 +253,7 @@ fn beyond(
 }
 
 impl Fitted {
-    /// The same without the noise of its calculation: coefficients and errors have the digits that the fit knows, and
-    /// errors below these are 0.
+    /// Removes numerical noise: rounds coefficients and errors to the precision of the fit, and errors below it to 0.
     fn rounded(mut self) -> Self {
         let numbers = self.coefficients.iter_mut().chain(&mut self.spread);
         numbers.for_each(|number| *number = significant(*number, DIGITS));
@@ -268,7 +267,7 @@ impl Fitted {
         self
     }
 
-    /// A function that is the same everywhere.
+    /// Creates a constant function.
     pub fn constant(value: f64) -> Self {
         Self {
             form: Form::Constant,
@@ -285,7 +284,7 @@ impl Fitted {
         }
     }
 
-    /// The points that it was fitted to.
+    /// Returns the points that it was fitted to.
     pub fn measured(&self) -> impl Iterator<Item = Point> + '_ {
         let all = self.measured.iter();
         all.map(|(ranks, size, value)| Point {
@@ -295,17 +294,17 @@ impl Fitted {
         })
     }
 
-    /// Number of points that it was fitted to.
+    /// Returns the number of points that it was fitted to.
     pub fn points(&self) -> usize {
         self.freedom as usize + self.coefficients.len()
     }
 
-    /// True if its forms, of fewer than five points, are hardly told apart.
+    /// True if it has fewer than five points, so that forms are hard to distinguish.
     pub fn is_sparse(&self) -> bool {
         self.points() < form::SEVERAL
     }
 
-    /// The mean relative error at points that are left out. `None` where a point alone determines a coefficient.
+    /// Returns the mean relative error at points that are left out. `None` if a single point determines a coefficient.
     fn crossed(
         &self,
         points: &[Point],
@@ -319,7 +318,7 @@ impl Fitted {
         }
         let mut sum = 0.0;
         for (index, (point, row)) in points.iter().zip(rows).enumerate() {
-            // The residual of a point that was left out (Allen 1974): that of the fit over one less its leverage.
+            // The residual of a point that was left out (Allen 1974): the fit's residual divided by one minus the leverage.
             let leverage = squares.leverage(index, row);
             if leverage > 1.0 - 1e-9 {
                 return None;
@@ -337,7 +336,7 @@ impl Fitted {
         mean.is_finite().then_some(mean)
     }
 
-    /// Whether it has a coefficient for each of its parts.
+    /// True if it has a coefficient for each of its parts.
     pub(crate) fn is_sound(&self) -> bool {
         let orders = |form: &Form| !matches!(form, Form::Polynomial { order, .. } if *order > 4);
         let known = orders(&self.form) && self.rivals.iter().all(|(form, _)| orders(form));
@@ -346,7 +345,7 @@ impl Fitted {
         known && whole(&self.form, &self.coefficients) && rivals.all(|(form, of)| whole(form, of))
     }
 
-    /// Its value at so many ranks and that size: not below zero if no point is.
+    /// Returns its value at this number of ranks and this size; not negative if no point is.
     pub fn at(&self, ranks: f64, size: f64) -> f64 {
         let value = self.unbounded(ranks, size);
         if self.above_zero {
@@ -356,12 +355,12 @@ impl Fitted {
         }
     }
 
-    /// The value that its form gives, without a bound.
+    /// Returns the value of its form, without a bound.
     fn unbounded(&self, ranks: f64, size: f64) -> f64 {
         valued(&self.form, &self.coefficients, ranks, size)
     }
 
-    /// How many times as large as the largest that it was fitted to `ranks` or `size` is, or the smallest is as they; 1 within.
+    /// Returns the factor by which `ranks` or `size` is above the largest fitted one or below the smallest; 1 within.
     pub fn beyond(&self, ranks: f64, size: f64) -> f64 {
         let of = |value: f64, (least, most): (f64, f64)| (value / most).max(least / value).max(1.0);
         of(ranks, self.ranks).max(of(size, self.size))
@@ -372,7 +371,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The value of a form with these coefficients.
+/// Returns the value of a form with these coefficients.
 fn valued(form: &Form, coefficients: &[f64], ranks: f64, size: f64) -> f64 {
     let value = dot(coefficients, &form.row(ranks, size));
     match form {

@@ -1,15 +1,15 @@
-//! Calls of a size that never ran.
+//! Generation of calls for a size that never ran.
 //!
-//! Each rank's class says which calls it makes; communicators are made first, as all of their members have to agree on them, then the calls, one rank after the other. A call takes the
-//! processor's own work and no waiting: how long it waits is for a replay to say. Called by `belljar model generate`.
+//! Each rank's class determines its calls. Communicators are created first, as all of their members must agree on them, then the calls, one rank after the other. A call
+//! takes the processor's own work and no waiting: a replay determines the waiting. Used by `belljar model generate`.
 
 /// The calls of one rank.
 mod calls;
-/// Who is in which communicator.
+/// Members of communicators.
 mod groups;
 /// Sends and receives of a generated run, compared.
 mod matching;
-/// Which calls a rank makes, in order.
+/// The sequence of a rank's calls.
 mod plan;
 
 use std::fs::File;
@@ -25,13 +25,13 @@ use calls::RankCalls;
 use groups::Groups;
 use plan::plan;
 
-/// Ranks, at most.
+/// Most ranks.
 const MOST_RANKS: u32 = 1 << 20;
 
-/// Calls of all ranks, at most, unless it is said otherwise: they are kept until all are made.
+/// Default of the most calls of all ranks, which are kept until all are generated.
 pub const MOST_CALLS: u64 = 1 << 25;
 
-/// Calls of a size.
+/// Generated calls of a size.
 #[derive(Debug)]
 pub struct Generated {
     header: TraceHeader,
@@ -42,42 +42,42 @@ pub struct Generated {
     pub origin: String,
 }
 
-/// Why a model makes no calls of a size.
+/// An error in generating calls of a size.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
     /// The model is damaged.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Not so many ranks.
+    /// An invalid number of ranks.
     #[error("{0} ranks are none, or more than {MOST_RANKS}")]
     Ranks(u32),
-    /// No such size.
+    /// An invalid size.
     #[error("a size is a number above 0, not {0}")]
     Size(f64),
-    /// No rank like it was seen.
+    /// The model has no rank of the same kind.
     #[error(
         "the runs that the model is made of have no rank like rank {rank} of {ranks}: fit it to more of them, of other sizes"
     )]
     Role {
         /// The rank.
         rank: u32,
-        /// Of so many.
+        /// The number of ranks.
         ranks: u32,
     },
-    /// Each rank does something else.
+    /// No rule describes the ranks' calls.
     #[error(
         "no rule of a rank's number gives the calls of ranks, as where a master hands out work in the order of requests: the model answers for ranks that its runs have, not for rank {rank} of {ranks}"
     )]
     Apart {
         /// The rank.
         rank: u32,
-        /// Of so many.
+        /// The number of ranks.
         ranks: u32,
     },
-    /// A loop turns a number of times that is none.
+    /// A loop has an invalid number of turns.
     #[error("by the model a loop turns {0} times: that is far outside of what its runs tell")]
     Turns(f64),
-    /// There would be too many.
+    /// There would be too many calls.
     #[error("they would be more than {0} calls: ask for fewer ranks or a smaller size")]
     Calls(u64),
     /// Sends and receives of two ranks differ.
@@ -85,22 +85,22 @@ pub enum GenerateError {
         "the model's ranks do not agree at this size: {0}; fit the model to runs of more numbers of ranks, with call sites (`trace.frames = 1`)"
     )]
     Unmatched(String),
-    /// Processes do not agree on a communicator, or it is made in a way that is not generalised.
+    /// Processes do not agree on a communicator, or it is created in a way that is not generalised.
     #[error(
         "who is in the communicator that {function} makes cannot be said of another size: {why}"
     )]
     Communicator {
         /// The function.
         function: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
 
-/// The calls of a program of so many ranks, of that size; `most` at most.
+/// Generates the calls of a program for this number of ranks and this size; at most `most`.
 ///
 /// # Errors
-/// [`GenerateError`] when the model is damaged or asked for what its runs do not tell.
+/// Returns [`GenerateError`] if the model is damaged, or if its runs do not determine this size.
 pub fn generate(
     model: &Model,
     ranks: u32,
@@ -148,7 +148,7 @@ pub fn generate(
     })
 }
 
-/// The warning about messages that are no whole number of their datatype.
+/// Returns the warning about messages that are not a multiple of their datatype.
 fn uneven(events: &[Event]) -> Option<String> {
     let transfers = events.iter().flat_map(|event| &event.transfers);
     let sized = transfers.filter_map(|it| Some((it.bytes, it.datatype.size()?)));
@@ -163,17 +163,17 @@ fn uneven(events: &[Event]) -> Option<String> {
 }
 
 impl Generated {
-    /// How many calls there are.
+    /// Returns the number of calls.
     pub fn calls(&self) -> usize {
         self.events.len()
     }
 
-    /// How many nodes they are on.
+    /// Returns the number of their nodes.
     pub fn nodes(&self) -> usize {
         self.header.nodes()
     }
 
-    /// The calls, in the order of a trace.
+    /// Returns the calls, in the order of a trace.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
@@ -181,7 +181,7 @@ impl Generated {
     /// Writes them to a new trace.
     ///
     /// # Errors
-    /// [`TraceError`] when it cannot be written.
+    /// Returns [`TraceError`] if it cannot be written.
     pub fn write(self, path: &Path) -> Result<(), TraceError> {
         let file = File::create_new(path).map_err(|source| TraceError::Io {
             action: "create",

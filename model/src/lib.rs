@@ -1,19 +1,21 @@
 //! Models of traced MPI jobs, and traces of sizes that never ran.
 //!
-//! A [`Model`] is learned from runs of several sizes: the loops of each class of ranks, whom calls reach as functions of the rank, how much they move and what the processor works as functions of
-//! ranks and size. [`generate()`] makes the calls of any size of it. It knows nothing of networks: how long calls wait is for a replay to say. Called by `belljar model`.
+//! A [`Model`] is learned from runs of several sizes. It has the loops of each class of ranks, peers as functions of the rank, and amounts and the processor's work as
+//! functions of ranks and size. [`generate()`] generates the calls of any size from it. It has no network: a replay determines the waiting of calls. Used by `belljar
+//! model`.
 //!
-//! From top to bottom: `own_runs` learns a model and compares it with its runs; `generate` makes calls of a `model`; `learn`, below that, makes it of `run`s, by their `structure`s, `relation`s of ranks, and `values`, which are functions that `fit` finds.
+//! From top to bottom: `own_runs` learns a model and compares it with its runs. `generate` generates calls from a `model`. `learn`, below that, creates it from `run`s,
+//! by their `structure`s, `relation`s of ranks, and `values`, which are functions found by `fit`.
 
 /// Measurements of a model for Extra-P.
 mod extra_p;
 /// Functions of ranks and size, fitted to measured values.
 pub mod fit;
-/// Calls of a size that never ran.
+/// Generation of calls for a size that never ran.
 mod generate;
-/// What a traced program does, as a function of ranks and size.
+/// A traced program as a function of ranks and size.
 mod model;
-/// A model held against its own runs.
+/// Comparison of a model with its own runs.
 mod own_runs;
 /// Numbers as functions of a rank.
 mod relation;

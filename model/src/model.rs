@@ -1,15 +1,15 @@
-//! What a traced program does, as a function of ranks and size.
+//! A traced program as a function of ranks and size.
 //!
-//! Ranks whose calls have the same loops are a class. Of each call of a class there is a template, as it was traced, and what differs: whom it reaches, as a relation; how much it moves
-//! and what time it takes, as values. A model is data only: what it says of a size is made by `generate`. Bytes of a model may come from anybody; one whose parts do not fit together is refused.
+//! Ranks whose calls have the same loops are a class. Each call of a class has a traced template and the differing parts: peers as relations; amounts and times as
+//! values. A model only contains data: `generate` evaluates it for a size. The bytes of a model are untrusted; an inconsistent model is refused.
 
-/// What differs between instances of a call.
+/// Differences between the instances of a call.
 mod call;
-/// Warnings about a model's own answers.
+/// Warnings about a model's answers.
 mod doubts;
-/// Models made of runs.
+/// Creation of models from runs.
 mod learn;
-/// Which class a rank belongs to.
+/// Assignment of ranks to classes.
 mod roles;
 
 use belljar_mpi::CallKind;
@@ -28,7 +28,7 @@ pub use learn::LearnError;
 pub(crate) use learn::{Distinction, learn, read};
 pub use roles::{Role, Roles};
 
-/// The version that is written.
+/// The version of the format that is written.
 const VERSION: u32 = 4;
 
 /// A model of a program.
@@ -36,34 +36,34 @@ const VERSION: u32 = 4;
 pub struct Model {
     /// The version of this form.
     version: u32,
-    /// What the runs are called.
+    /// The name of the runs.
     pub name: String,
-    /// The runs that it is made of: ranks and size of each.
+    /// The runs that it is learned from: ranks and size of each.
     pub runs: Vec<(u32, f64)>,
     /// The processors' clock, in Hz.
     pub clock_hz: u64,
     /// Ranks on each node.
     pub per_node: u32,
-    /// When the first call begins, in picoseconds.
+    /// The begin of the first call, in picoseconds.
     pub start_ps: u64,
-    /// Which class a rank belongs to.
+    /// Assignment of ranks to classes.
     pub roles: Roles,
     /// The classes.
     pub classes: Vec<Class>,
-    /// The scenario of the largest run, if it is known.
+    /// The scenario of the largest run, if known.
     pub scenario: Option<String>,
     /// Warnings about its runs.
     pub warnings: Vec<String>,
-    /// One call of each kind, as it was traced: events in hexadecimal digits.
+    /// One traced call of each kind: events in hexadecimal digits.
     templates: String,
 }
 
-/// Ranks that do the same.
+/// Ranks with the same calls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Class {
     /// Their loops.
     pub structure: Structure,
-    /// How often each loop turns, by its number.
+    /// The turns of each loop, by its number.
     pub turns: Vec<Values>,
     /// Their calls, by number.
     pub calls: Vec<CallModel>,
@@ -78,20 +78,20 @@ pub struct Function<'m> {
     pub function: String,
     /// The value: `turns`, `time before`, `own time`, `bytes`, `bytes sent` or `bytes received`.
     pub what: &'static str,
-    /// Which call or loop of the class it is of, in words: `call 3 after call 2`, `loop 0`.
+    /// Its call or loop in the class, in words: `call 3 after call 2`, `loop 0`.
     pub place: String,
-    /// True for `MPI_Init` and its like: launchers take longer for more nodes, in other ways than programs.
+    /// True for `MPI_Init` and similar functions: the start-up time of launchers depends on the number of nodes differently from programs.
     pub start_up: bool,
     /// The value of its instances.
     pub values: &'m Values,
 }
 
-/// Bytes that are no model.
+/// Bytes that are not a model.
 #[derive(Debug, thiserror::Error)]
 #[error("no model of Belljar's: {0}")]
 pub struct ModelError(String);
 
-/// The same value with numbers that are not whole rounded to the 12 significant digits of a fit.
+/// Rounds non-integer numbers in a value to the 12 significant digits of a fit.
 pub fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -108,10 +108,10 @@ pub fn rounded(value: Value) -> Value {
 }
 
 impl Model {
-    /// As text. Numbers have the 12 significant digits of a fit.
+    /// Returns the model as text. Numbers have the 12 significant digits of a fit.
     ///
     /// # Errors
-    /// Never for one that was learned.
+    /// Never fails for a learned model.
     pub fn save(&self) -> Result<String, ModelError> {
         let value = serde_json::to_value(self).map(rounded);
         value
@@ -119,10 +119,10 @@ impl Model {
             .map_err(|error| ModelError(error.to_string()))
     }
 
-    /// The model that a text is.
+    /// Parses the text of a model.
     ///
     /// # Errors
-    /// [`ModelError`] when it is none, or contradicts itself.
+    /// Returns [`ModelError`] if it is not a model, or is inconsistent.
     pub fn load(text: &str) -> Result<Self, ModelError> {
         let model: Self =
             serde_json::from_str(text).map_err(|error| ModelError(error.to_string()))?;
@@ -156,7 +156,7 @@ impl Model {
         }
     }
 
-    /// The calls that instances are made of.
+    /// Returns the templates of calls.
     pub fn templates(&self) -> Result<Vec<Event>, ModelError> {
         let digits = self.templates.as_bytes();
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|it| it as u8);
@@ -169,7 +169,7 @@ impl Model {
         belljar_trace::load_events(&bytes).map_err(|error| ModelError(error.to_string()))
     }
 
-    /// All functions that were fitted.
+    /// Returns all fitted functions.
     pub fn functions(&self) -> Vec<Function<'_>> {
         let Ok(templates) = self.templates() else {
             return Vec::new();
@@ -216,7 +216,7 @@ impl Model {
         all
     }
 
-    /// How many calls and loops its classes have together.
+    /// Returns the numbers of calls and loops of its classes together.
     pub fn extent(&self) -> (u32, u32) {
         let classes = self.classes.iter().map(|class| &class.structure);
         classes.fold((0, 0), |(calls, loops), it| {
@@ -225,7 +225,7 @@ impl Model {
     }
 }
 
-/// The calls of a structure, in the order of its text.
+/// Returns the calls of a structure, in the order of its text.
 pub(crate) fn calls_of(nodes: &[Node]) -> Vec<(u32, u32)> {
     let mut all = Vec::new();
     for node in nodes {

@@ -1,6 +1,7 @@
-//! A model held against the runs that it is learned from.
+//! Comparison of a model with the runs that it is learned from.
 //!
-//! Structure, peers and values are learned one by one, and means take the place of values that follow no function. So the model makes the calls of each of its runs again; differences become warnings.
+//! Structure, peers and values are learned separately, and means replace values without a function. The model therefore generates the calls of each of its runs again;
+//! differences become warnings.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +12,20 @@ use crate::generate::{MOST_CALLS, generate};
 use crate::model::{self, Distinction, LearnError, Model};
 use crate::run::{Run, Traced};
 
-/// Differences that a warning names, at most.
+/// Most differences in a warning.
 const NAMED: usize = 4;
 
 /// Learns the model of these runs, and compares it with them.
 ///
 /// # Errors
-/// [`LearnError`] when a run is no such run, or something of the program follows no rule.
+/// Returns [`LearnError`] if a run is not suitable, or if a part of the program follows no rule.
 pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, LearnError> {
     let runs = model::read(traced)?;
-    // The fewest differences, then the fewest classes of ranks.
+    // Fewest differences first, then fewest classes of ranks.
     let score = |(model, found): &(Model, Vec<String>)| (found.len(), model.classes.len());
     let mut best: Option<(Model, Vec<String>)> = None;
     let mut why = None;
-    // Calls that look alike are told apart by more, until the model makes its own runs again.
+    // Calls that look alike are distinguished by more properties, until the model reproduces its own runs.
     for distinction in Distinction::ALL {
         match model::learn(&runs, scenario.clone(), distinction) {
             Ok(model) => {
@@ -51,7 +52,7 @@ pub fn learn(traced: &[Traced<'_>], scenario: Option<String>) -> Result<Model, L
     Ok(model)
 }
 
-/// The warning about a run that the model does not make again.
+/// Returns the warning about a run that the model does not reproduce.
 fn compared(model: &Model, run: &Run) -> Option<String> {
     let of = format!(
         "the model does not make its own run of {} again",
@@ -91,19 +92,19 @@ fn compared(model: &Model, run: &Run) -> Option<String> {
     (!some.is_empty()).then(|| format!("{of}: {}{more}", some.join(", ")))
 }
 
-/// Differences between a run and the model's.
+/// Differences between a run and its generated copy.
 #[derive(Debug, Default)]
 struct Differences {
-    /// The first rank whose calls are others, and how many the model and the run have.
+    /// The first rank with different calls, and the numbers of calls of the model and the run.
     calls: Option<(usize, usize, usize)>,
-    /// By value and function, how many calls differ.
+    /// Number of differing calls, by value and function.
     values: BTreeMap<(&'static str, &'static str), u64>,
     /// The largest relative difference of bytes.
     bytes: f64,
 }
 
 impl Differences {
-    /// Adds those of a call.
+    /// Adds the differences of a call.
     fn add(&mut self, is: &Event, should: &Event) {
         let mut note = |what| *self.values.entry((what, should.name())).or_default() += 1;
         let far = |is: u64, should: u64| is.abs_diff(should) as f64 / should.max(1) as f64;

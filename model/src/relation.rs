@@ -1,9 +1,9 @@
 //! Numbers as functions of a rank: peers, roots, colours.
 //!
-//! What a program computes from its rank is found among the relations that programs have: fixed ranks, shifts around a ring, neighbours in grids and hypercubes, steps of
-//! doubling distance, transposes, trees. A relation is only taken where it holds for all that was seen, of all sizes. Called by models of runs.
+//! A value computed from the rank is searched for among common relations: fixed ranks, shifts around a ring, neighbours in grids and hypercubes, steps of doubling
+//! distance, transposes, trees. A relation is only accepted if it holds for all samples, of all sizes. Used by models of runs.
 
-/// Relations that a sample may be of.
+/// Candidate relations of a sample.
 mod candidates;
 /// Grids of ranks.
 mod grid;
@@ -15,43 +15,43 @@ use serde::{Deserialize, Serialize};
 pub use grid::Grid;
 use grid::{along, number, transposed};
 
-/// Where a number is asked for.
+/// The arguments of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The rank in the communicator.
     pub rank: u32,
-    /// How many there are.
+    /// The number of ranks.
     pub ranks: u32,
-    /// Which turn of the innermost loop it is.
+    /// The turn of the innermost loop.
     pub turn: u32,
 }
 
-/// A number as a function of a rank. Those that end up outside are of nobody (`MPI_PROC_NULL`), or go round where they wrap.
+/// A number as a function of a rank. Values outside are `MPI_PROC_NULL`, or wrap around if `wraps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
-    /// Nobody.
+    /// No peer.
     Nobody,
-    /// The same for all.
+    /// The same rank for all.
     Fixed(u32),
-    /// So many before the last, which is 0.
+    /// This number before the last rank, which is 0.
     FromEnd(u32),
-    /// So many ranks on.
+    /// A shift by a number of ranks.
     Shift {
-        /// How many; back if below zero.
+        /// The distance; negative for backwards.
         by: i64,
-        /// Whether the first is after the last.
+        /// True if the first follows the last.
         wraps: bool,
     },
     /// A neighbour in a grid.
     Neighbor {
         /// The grid.
         grid: Grid,
-        /// Along which dimension.
+        /// The dimension.
         dimension: u8,
-        /// How many steps.
+        /// The number of steps.
         by: i32,
-        /// Whether the first is after the last.
+        /// True if the first follows the last.
         wraps: bool,
     },
     /// A neighbour in a grid along several dimensions at once: across an edge or a corner.
@@ -60,111 +60,111 @@ pub enum Relation {
         grid: Grid,
         /// Steps along each dimension.
         by: [i8; 4],
-        /// Whether the first is after the last.
+        /// True if the first follows the last.
         wraps: bool,
     },
-    /// Two to the turn steps on or back along a dimension of a grid.
+    /// Two to the turn steps forward or backward along a dimension of a grid.
     DoublingAlong {
         /// The grid.
         grid: Grid,
-        /// Along which dimension.
+        /// The dimension.
         dimension: u8,
-        /// Back.
+        /// True for backward.
         back: bool,
-        /// Whether the first is after the last.
+        /// True if the first follows the last.
         wraps: bool,
     },
-    /// Another bit of the place along a dimension of a grid: the bit of the turn, or half the length, in the next turn a quarter.
+    /// A flipped bit of the position along a dimension of a grid: the bit of the turn, or half the length, then a quarter in the next turn.
     FlipAlong {
         /// The grid.
         grid: Grid,
-        /// Along which dimension.
+        /// The dimension.
         dimension: u8,
-        /// From half the length down.
+        /// True to start with half the length.
         halves: bool,
     },
-    /// Two to the turn ranks on or back.
+    /// Two to the turn ranks forward or backward.
     Doubling {
-        /// Back.
+        /// True for backward.
         back: bool,
-        /// Whether the first is after the last.
+        /// True if the first follows the last.
         wraps: bool,
     },
-    /// As many ranks on or back as the turn says, and so many more.
+    /// As many ranks forward or backward as the turn, plus a number.
     Stepping {
-        /// Back.
+        /// True for backward.
         back: bool,
-        /// More.
+        /// The additional number.
         from: u32,
-        /// Whether the first is after the last.
+        /// True if the first follows the last.
         wraps: bool,
     },
-    /// The bits that differ.
+    /// These bits flipped.
     Flip(u32),
-    /// The bit of the turn differs.
+    /// The bit of the turn flipped.
     FlipTurn,
-    /// The bits of half the ranks differ, in the next turn of a quarter.
+    /// The bits of half the ranks flipped, in the next turn of a quarter.
     FlipHalves,
-    /// The bits of the turn's number differ, counted from this one.
+    /// The bits of the turn's number flipped, counted from this one.
     FlipStep(u32),
-    /// Half of all ranks on.
+    /// Half of all ranks forward.
     Half,
-    /// A share of all ranks on or back: one of so many parts.
+    /// A share of all ranks forward or backward.
     Share {
         /// Number of parts of all ranks.
         parts: u32,
-        /// Back.
+        /// True for backward.
         back: bool,
     },
-    /// The bits of all ranks divided by two to this power differ.
+    /// The bits of all ranks divided by two to this power flipped.
     FlipShare(u32),
-    /// The other side of a square grid's diagonal; in two squares side by side, by pairs of ranks.
+    /// The other side of a square grid's diagonal; in two adjacent squares, by pairs of ranks.
     Transpose,
-    /// The rank's place along a dimension of a grid.
+    /// The rank's position along a dimension of a grid.
     Coordinate {
         /// The grid.
         grid: Grid,
-        /// Which dimension.
+        /// The dimension.
         dimension: u8,
     },
-    /// The rank's place in a grid without a dimension.
+    /// The rank's position in a grid without a dimension.
     Others {
         /// The grid.
         grid: Grid,
-        /// Which dimension is left out.
+        /// The omitted dimension.
         dimension: u8,
     },
     /// The rank divided by a number.
     Quotient(u32),
-    /// What remains of that.
+    /// The remainder of the rank by a number.
     Remainder(u32),
-    /// The first of so many that follow one another.
+    /// The first of this many consecutive ranks.
     Floor(u32),
-    /// The first along a dimension of a grid, in all others where the rank is.
+    /// The first along a dimension of a grid, with the rank's position in all others.
     Along {
         /// The grid.
         grid: Grid,
-        /// Which dimension.
+        /// The dimension.
         dimension: u8,
     },
-    /// The first of the part in which the rank is, of so many equal parts of all.
+    /// The first of the rank's part, of this many equal parts of all.
     PartStart(u32),
-    /// That part.
+    /// The rank's part.
     Part(u32),
-    /// Above in a tree with so many children each, counted level by level.
+    /// The parent in a tree with this many children each, counted level by level.
     Parent(u32),
-    /// A child there.
+    /// A child in such a tree.
     Child {
-        /// How many children each has.
+        /// The number of children of each.
         of: u32,
-        /// Which, from 1.
+        /// The child, from 1.
         which: u32,
     },
-    /// The turn, and so many more, modulo all ranks.
+    /// The turn, plus a number, modulo all ranks.
     Turn(u32),
-    /// So many less the turn, modulo all ranks.
+    /// A number minus the turn, modulo all ranks.
     TurnBack(u32),
-    /// The turn, and so many more, around all ranks but the first.
+    /// The turn, plus a number, around all ranks except the first.
     TurnOfOthers(u32),
 }
 
@@ -179,12 +179,12 @@ fn shifted(place: Place, by: i64, wraps: bool) -> Option<u32> {
     u32::try_from(to).ok().filter(|to| *to < place.ranks)
 }
 
-/// So many on, or back.
+/// Returns this distance forward, or backward.
 fn sign(back: bool, by: i64) -> i64 {
     if back { -by } else { by }
 }
 
-/// Half of so many, in the next turn a quarter; after one comes half again, as where exchanges follow one another.
+/// Returns half of the number, then a quarter in the next turn; after one it restarts with half, as in consecutive exchanges.
 fn half(of: u32, turn: u32) -> u32 {
     of.checked_shr(turn % of.max(2).ilog2() + 1).unwrap_or(0)
 }
@@ -194,7 +194,7 @@ fn within(place: Place, to: u32) -> Option<u32> {
 }
 
 impl Relation {
-    /// The number there; `None` for nobody.
+    /// Returns the number there; `None` for no peer.
     pub fn at(&self, place: Place) -> Option<u32> {
         let Place { rank, ranks, turn } = place;
         match *self {
@@ -253,7 +253,7 @@ impl Relation {
         }
     }
 
-    /// The number of a relation that has a grid.
+    /// Returns the number of a relation with a grid.
     fn in_grid(&self, place: Place) -> Option<u32> {
         let turn = place.turn;
         match *self {
@@ -292,7 +292,7 @@ impl Relation {
             } => along(place, grid, dimension, |own| {
                 let bits = match halves {
                     true => half(own.ranks, turn),
-                    // After the last bit comes the first one again: exchanges that follow one another.
+                    // After the last bit comes the first one again, as in consecutive exchanges.
                     false => 1_u32.checked_shl(turn % own.ranks.max(2).ilog2())?,
                 };
                 within(own, own.rank ^ bits)
@@ -317,7 +317,7 @@ impl Relation {
         }
     }
 
-    /// The grid in which it is a neighbour.
+    /// Returns the grid in which it is a neighbour.
     pub(crate) fn grid(&self) -> Option<Grid> {
         match *self {
             Self::Neighbor { grid, .. }
@@ -328,17 +328,17 @@ impl Relation {
         }
     }
 
-    /// The simplest relation that holds for all of these; `None` if no known one does.
+    /// Returns the simplest relation that holds for all of these; `None` if no known one does.
     pub fn find(samples: &[(Place, Option<u32>)], prefer: Preference) -> Option<Self> {
         Self::holding(samples, prefer).next()
     }
 
-    /// Relations that hold for all of these, the simplest first.
+    /// Returns relations that hold for all of these, the simplest first.
     fn holding(samples: &[(Place, Option<u32>)], prefer: Preference) -> impl Iterator<Item = Self> {
         let known = samples
             .iter()
             .filter_map(|(place, to)| Some((*place, (*to)?)));
-        // Of the most ranks: in small grids both directions are one.
+        // The one with the most ranks: in small grids both directions coincide.
         let seed = known.reduce(|a, b| if b.0.ranks > a.0.ranks { b } else { a });
         let all = match seed {
             Some((place, to)) => candidates::candidates(place, to, prefer),
@@ -348,7 +348,7 @@ impl Relation {
         all.into_iter().filter(holds)
     }
 
-    /// Another relation that holds for all of these and differs at a place of more ranks; `None` where the runs tell.
+    /// Returns another relation that holds for all of these and differs at a position with more ranks; `None` if the runs are unambiguous.
     pub(crate) fn rival(
         &self,
         samples: &[(Place, Option<u32>)],
@@ -373,17 +373,17 @@ impl Relation {
     }
 }
 
-/// Ranks at which relations are compared, at most.
+/// Most ranks at which relations are compared.
 const MOST_PROBES: u32 = 64;
 
-/// Relations that come first where the runs do not tell them apart.
+/// Relations that take precedence if the runs do not distinguish them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preference {
-    /// Neighbours in grids before shares of all ranks: for programs that ask MPI for a grid.
+    /// True for neighbours in grids before shares of all ranks, for programs that create an MPI grid.
     pub grids: bool,
-    /// The grid that other calls of the program have.
+    /// The grid of other calls of the program.
     pub grid: Option<Grid>,
-    /// Back before on, for receives: they mirror sends.
+    /// True for backward before forward, for receives, which mirror sends.
     pub back: bool,
 }
 

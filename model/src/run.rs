@@ -1,7 +1,7 @@
 //! A traced run as sequences of calls, one for each rank.
 //!
-//! Polls that found nothing are left out: how often a program asks depends on how long it waits. Each call has the thread's own time before it and what of its time is the
-//! processor's own work, which the calibration of a replay tells; waiting is in neither. Called by models.
+//! Unsuccessful polls are left out, as their number depends on the waiting time. Each call has the thread's own time before it and the processor's own work in it, from
+//! the calibration of a replay; both exclude waiting. Used by models.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,35 +12,35 @@ use belljar_program::{Thread, asks_time, found_nothing};
 use belljar_replay::Calibration;
 use belljar_trace::{Event, Fact, Peer, TRACE_FILE, TraceError, TraceHeader};
 
-/// A run that a model is made of.
+/// A run from which a model is learned.
 #[derive(Clone, Copy, Debug)]
 pub struct Traced<'a> {
     /// Its trace.
     pub trace: &'a Path,
-    /// What its processes did.
+    /// The program of its processes.
     pub program: &'a belljar_program::Program,
-    /// What its calls took that is no waiting.
+    /// The calibration of its calls, which separates work from waiting.
     pub calibration: &'a Calibration,
     /// The problem's size, as the user counts it.
     pub size: f64,
 }
 
-/// Why no model can be made of a run.
+/// An error in a run for a model.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// It is of several programs, or of none.
+    /// It has several programs, or none.
     #[error("the trace has {0} MPI jobs; a model is of one")]
     Jobs(u32),
     /// Several threads of a process call MPI.
     #[error("rank {0} calls MPI from several threads; models are of programs in which one does")]
     Threads(u32),
-    /// A rank left no trace.
+    /// A rank is not in the trace.
     #[error("rank {0} left no call in the trace")]
     Absent(u32),
-    /// Calls of the trace and of what was made of it differ.
+    /// Calls of the trace and of the program extracted from it differ.
     #[error(
         "call {call} of rank {rank} is not the one that a replay has there: the trace is damaged"
     )]
@@ -56,9 +56,9 @@ pub enum RunError {
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) event: Event,
-    /// What calls like it have in common, by number.
+    /// The number of its class of equivalent calls.
     pub(crate) token: u32,
-    /// Picoseconds of the thread's own time before.
+    /// Picoseconds of the thread's own time before it.
     pub(crate) before: f64,
     /// Picoseconds of its own work inside.
     pub(crate) own: f64,
@@ -73,17 +73,17 @@ pub(crate) struct Run {
     pub(crate) size: f64,
     pub(crate) communicators: Communicators,
     pub(crate) header: TraceHeader,
-    /// By rank.
+    /// Calls by rank.
     pub(crate) steps: Vec<Vec<Step>>,
-    /// When each rank began its first call, in picoseconds.
+    /// The begin of each rank's first call, in picoseconds.
     pub(crate) starts: Vec<u64>,
-    /// True for a program that asks MPI for a grid.
+    /// True for a program that creates an MPI grid.
     pub(crate) grids: bool,
     /// Ranks on the node of rank 0.
     pub(crate) per_node: u32,
 }
 
-/// Numbers of what calls have in common, the same in all runs.
+/// Numbers of classes of equivalent calls, the same in all runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tokens(BTreeMap<Vec<u64>, u32>);
 
@@ -94,7 +94,7 @@ impl Tokens {
     }
 }
 
-/// What calls that are alike have in common: not whom they reach, how much they move, and by which tags.
+/// Returns the common properties of equivalent calls: all except peers, amounts and tags.
 fn likeness(event: &Event) -> Vec<u64> {
     let mut words = vec![u64::from(event.function), event.started.len() as u64];
     words.push(event.communicator.map_or(u64::MAX, u64::from));
@@ -146,7 +146,7 @@ impl Run {
         let header = reader.header().clone();
         let mut events: BTreeMap<u32, Vec<Event>> = BTreeMap::new();
         for event in reader.by_ref() {
-            // Polls that found nothing are no part of what a program does; asking for the time is.
+            // Unsuccessful polls are not part of a program's work; clock readings are.
             let polls = found_nothing(&event) && !asks_time(&event);
             if event.depth == 0 && event.exit.is_some() && !polls {
                 events.entry(event.rank).or_default().push(event);
@@ -186,7 +186,7 @@ impl Run {
     }
 }
 
-/// The calls of a rank with their times, which those of the program tell.
+/// Returns the calls of a rank with their times, taken from the program.
 fn steps(
     events: Vec<Event>,
     thread: &Thread,

@@ -1,18 +1,18 @@
-//! The loops of a sequence of calls, and sequences read by loops that are known.
+//! The loops of a sequence of calls, and parsing of sequences by known loops.
 //!
-//! A sequence is one of tokens: calls that are alike have the same. [`fold`](Structure::fold) makes loops of what follows itself, however often, loops within loops; loops that are
-//! equal but for how often they turn are the same loop. [`parse`](Structure::parse) reads another sequence, which turns more or less often. Called by models of runs.
+//! A sequence consists of tokens: equivalent calls have the same one. [`fold`](Structure::fold) converts repetitions to nested loops; loops that differ only in their
+//! turns are the same loop. [`parse`](Structure::parse) parses another sequence with other turns. Used by models of runs.
 
-/// Which call may follow which.
+/// Possible successors of each call.
 mod automaton;
 
 use automaton::Automaton;
 use serde::{Deserialize, Serialize};
 
-/// Nodes of a loop's body, at most: a body of more is no loop.
+/// Most nodes of a loop's body.
 const MOST_BODY: usize = 1 << 10;
 
-/// How deep loops may lie within loops.
+/// Deepest nesting of loops.
 const DEEPEST: u32 = 64;
 
 /// A part of a structure.
@@ -20,12 +20,12 @@ const DEEPEST: u32 = 64;
 pub enum Node {
     /// A call.
     Call {
-        /// What calls like it have in common.
+        /// The class of equivalent calls.
         token: u32,
         /// Its number among the structure's calls.
         number: u32,
     },
-    /// What is repeated.
+    /// A loop.
     Loop {
         /// The body.
         body: Vec<Node>,
@@ -34,30 +34,30 @@ pub enum Node {
     },
 }
 
-/// What a sequence is made of.
+/// The structure of a sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Structure {
     /// Its parts, in order.
     pub nodes: Vec<Node>,
-    /// How many calls it names.
+    /// The number of its calls.
     pub calls: u32,
-    /// How many loops it has.
+    /// The number of its loops.
     pub loops: u32,
 }
 
 /// Turns of the loops around a call, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// Of the innermost one.
+    /// The turn of the innermost one.
     pub turn: u32,
-    /// Of those around it, from the inside out.
+    /// The turns of the loops around it, from the inside out.
     pub outer: [u32; 3],
     /// True in the last turn of the innermost one.
     pub last: bool,
 }
 
 impl Turns {
-    /// Those in a turn of a loop within.
+    /// Returns the turns within an inner loop.
     pub(crate) fn within(self, turn: u32) -> Self {
         Self {
             turn,
@@ -67,23 +67,23 @@ impl Turns {
     }
 }
 
-/// A sequence as a structure has it.
+/// A sequence parsed by a structure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Of each token of the sequence, the number of its call, and which turn of the innermost loop around it it is in, from 0.
+    /// For each token of the sequence, the number of its call, and the turn of the innermost loop around it, from 0.
     pub calls: Vec<(u32, u32)>,
-    /// Of each, the turns of all loops around it.
+    /// For each token, the turns of all loops around it.
     pub around: Vec<Turns>,
-    /// By loop, how often it turned each time that it was come to.
+    /// The turns of each loop, for each of its entries.
     pub turns: Vec<Vec<u32>>,
 }
 
-/// A node in the making.
+/// A node under construction.
 #[derive(Clone, Debug)]
 struct Growing {
-    /// Of the tokens in it, however often they are repeated.
+    /// Hash of its tokens, independent of repetitions.
     hash: u64,
-    /// The body of a loop; of a call its token.
+    /// The body of a loop; for a call its token.
     of: Result<Vec<Growing>, u32>,
 }
 
@@ -96,7 +96,7 @@ impl Growing {
     }
 
     fn repeated(body: Vec<Self>) -> Self {
-        // A loop of one part is that part: whoever did it once might have done it more often.
+        // A loop of one part hashes like that part, since a single execution might have been repeated.
         let hash = match body.as_slice() {
             [single] => single.hash,
             _ => body.iter().fold(0x2545_f491, |hash, it| mix(hash, it.hash)),
@@ -104,7 +104,7 @@ impl Growing {
         Self { hash, of: Ok(body) }
     }
 
-    /// What stands for both of two parts that are equal but for repetitions.
+    /// Merges two parts that differ only in repetitions.
     fn merged(self, other: Self) -> Self {
         match (self.of, other.of) {
             (Ok(body), Ok(more)) if body.len() == more.len() => {
@@ -122,17 +122,17 @@ fn mix(hash: u64, with: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// Whether parts are equal but for repetitions.
+/// True if parts differ only in repetitions.
 fn alike(a: &[Growing], b: &[Growing]) -> bool {
     let mut pairs = a.iter().rev().zip(b.iter().rev());
     a.len() == b.len() && pairs.all(|(a, b)| a.hash == b.hash)
 }
 
-/// Makes the end of `parts` a loop, if it repeats what is before. Says whether it did.
+/// Converts the end of `parts` to a loop, if it repeats the parts before it. Returns true if it did.
 fn reduce(parts: &mut Vec<Growing>) -> bool {
     for length in 1..=MOST_BODY.min(parts.len().saturating_sub(1)) {
         let start = parts.len() - length;
-        // One turn more of a loop.
+        // One more turn of a loop.
         if let Some(Ok(body)) = parts[..start].last().map(|it| it.of.as_ref())
             && alike(body, &parts[start..])
         {
@@ -156,7 +156,7 @@ fn reduce(parts: &mut Vec<Growing>) -> bool {
 }
 
 impl Structure {
-    /// The loops of a sequence.
+    /// Finds the loops of a sequence.
     pub fn fold(tokens: &[u32]) -> Self {
         let mut parts: Vec<Growing> = Vec::new();
         for token in tokens {
@@ -165,14 +165,14 @@ impl Structure {
         }
         let mut structure = Self::default();
         structure.nodes = structure.numbered(parts);
-        // A loop may stand twice, once for a remainder that an earlier one reads as well.
+        // A loop may occur twice, once for a remainder that an earlier one also parses.
         match structure.parse(tokens) {
             Some(reading) => structure.pruned(&reading),
             None => structure,
         }
     }
 
-    /// Without loops that never turned.
+    /// Removes loops that never turned.
     fn pruned(self, reading: &Reading) -> Self {
         fn growing(nodes: Vec<Node>, reading: &Reading) -> Vec<Growing> {
             let mut parts = Vec::new();
@@ -197,7 +197,7 @@ impl Structure {
         structure
     }
 
-    /// A sequence without loops, and how it is read.
+    /// Returns a sequence without loops, and its parse.
     pub fn flat(tokens: &[u32]) -> (Self, Reading) {
         let nodes = (0..).zip(tokens).map(|(number, token)| Node::Call {
             token: *token,
@@ -239,12 +239,12 @@ impl Structure {
         nodes
     }
 
-    /// A sequence as this structure has it. `None` if it is none of it.
+    /// Parses a sequence by this structure. `None` if it does not match.
     pub fn parse(&self, tokens: &[u32]) -> Option<Reading> {
         self.parsed(tokens.len(), |at, token| tokens.get(at) == Some(&token))
     }
 
-    /// The same of a sequence whose calls may each have one of several tokens.
+    /// The same for a sequence whose calls may each have one of several tokens.
     pub fn parse_any(&self, tokens: &[Vec<u32>]) -> Option<Reading> {
         self.parsed(tokens.len(), |at, token| {
             tokens.get(at).is_some_and(|all| all.contains(&token))
@@ -269,7 +269,7 @@ impl Structure {
         (at == length).then_some(reading)
     }
 
-    /// Whether its numbers are those that it says it has, each once.
+    /// True if its calls and loops are numbered without gaps, each once.
     pub fn is_sound(&self) -> bool {
         let mut seen = (
             vec![false; self.calls as usize],
@@ -301,7 +301,7 @@ fn sound(nodes: &[Node], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool 
     depth < DEEPEST && bodies.into_iter().all(|body| sound(body, seen, depth + 1))
 }
 
-/// Follows the calls of `numbers` through `nodes`, from `at` on, in these turns of loops, the innermost first. A loop turns as long as its body is there.
+/// Follows the calls of `numbers` through `nodes`, from `at` on, in these turns of loops, the innermost first. A loop turns as long as its body repeats.
 fn follow(
     nodes: &[Node],
     numbers: &[u32],
@@ -356,7 +356,7 @@ fn ended(body: &[Node], around: &mut [Turns]) {
     }
 }
 
-/// Whether a call may be the first of a turn.
+/// True if a call may be the first of a turn.
 fn begins(nodes: &[Node], call: u32) -> bool {
     for node in nodes {
         match node {

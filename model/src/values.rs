@@ -1,13 +1,13 @@
 //! Values of a call's instances as functions of ranks and size.
 //!
-//! An instance is one of the times at which a call of the program's text is made. Values are the same for all instances, or the same in each turn of the loop around it, or follow a
-//! profile over the course of the run; what remains is a function of ranks and size. Called by models and by whoever makes traces of them.
+//! An instance is one execution of a call in the program's text. Values are the same for all instances, or the same in each turn of the loop around it, or follow a
+//! profile over the course of the run. The rest is a function of ranks and size. Used by models and by the generation of traces.
 
-/// Values that follow from how data are divided.
+/// Values that depend on the division of data.
 mod division;
-/// Parts of the instances of a call.
+/// Parts of a call's instances.
 mod instances;
-/// How values lie around their function.
+/// Distributions of values around their function.
 mod spread;
 
 use std::collections::BTreeMap;
@@ -20,33 +20,33 @@ pub use division::{Division, Factor, Rounding};
 use instances::{by_turn, ends, mean, periodic, profile, same};
 pub use spread::Spread;
 
-/// Turns that have functions of their own, at most.
+/// Most turns with separate functions.
 const MOST_TURNS: u32 = 256;
 
-/// Instances after which values may begin again, at most.
+/// Longest period of values, in instances.
 const MOST_PERIOD: u32 = 256;
 
-/// Parts of a profile, at most.
+/// Most parts of a profile.
 const PARTS: usize = 64;
 
-/// Values that differ by less than this share of them are the same.
+/// Values with a smaller relative difference are the same.
 const SAME: f64 = 1e-9;
 
-/// Parts of a profile that differ by less than this share are noise.
+/// Parts of a profile with a smaller relative difference are noise.
 const NOISE: f64 = 0.02;
 
 /// One value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
-    /// In which run it was seen.
+    /// The run in which it was measured.
     pub(crate) run: usize,
     pub(crate) ranks: f64,
     pub(crate) size: f64,
-    /// Which instance it is, of how many.
+    /// The number of the instance, and the number of all instances.
     pub(crate) instance: (u32, u32),
     /// The turn of the loop around it.
     pub(crate) turn: u32,
-    /// The rank in the communicator.
+    /// The rank's position in the communicator.
     pub(crate) place: Place,
     pub(crate) value: f64,
 }
@@ -55,28 +55,28 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
-    /// All are the same.
+    /// All values are the same.
     Same(Fitted),
-    /// The first, those between, and the last are each the same. Of one instance alone the last counts.
+    /// The first value, those between, and the last are each the same. A single instance counts as the last.
     Ends(Box<[Fitted; 3]>),
-    /// Those of a turn are the same.
+    /// Values of a turn are the same.
     ByTurn(Vec<Fitted>),
-    /// Each so many instances it begins again: loops within loops that always turn equally often.
+    /// Values repeat after this many instances: nested loops with constant turns.
     Periodic(Vec<Fitted>),
-    /// In the mean so much, and in each part of the run so many times as much.
+    /// A mean, and a factor for each part of the run.
     Profile(Fitted, Vec<f64>),
-    /// Data are divided among ranks, in each part in its own way.
+    /// Data are divided among ranks, in each part differently.
     Divided {
         /// The counter of the parts.
         by: PartOf,
-        /// The division of each part; `None` where a function gives it.
+        /// The division of each part; `None` if a function gives it.
         parts: Vec<Option<Division>>,
         /// Functions of each part's mean.
         means: Vec<Fitted>,
     },
 }
 
-/// Which instance a value is asked of.
+/// The instance for which a value is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) ranks: f64,
@@ -86,7 +86,7 @@ pub(crate) struct Asked {
     pub(crate) place: Place,
 }
 
-/// The grid of a program, where it is known, for values that follow from it.
+/// The program's grid, if known, for values that depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hint {
     grid: Option<Grid>,
@@ -94,17 +94,17 @@ pub(crate) struct Hint {
 }
 
 impl Hint {
-    /// For values of all ranks.
+    /// Creates a hint for values of all ranks.
     pub(crate) fn of(grid: Option<Grid>) -> Self {
         Self { grid, faces: false }
     }
 
-    /// For messages, which are as large as a face of the grid's cells.
+    /// Creates a hint for messages with the size of a face of the grid's cells.
     pub(crate) fn faces(grid: Option<Grid>) -> Self {
         Self { grid, faces: true }
     }
 
-    /// True if few numbers of ranks leave open how a value goes on: then it does so as the program's grid does.
+    /// True if there are so few numbers of ranks that a value's growth is ambiguous: then it follows the program's grid.
     fn comes_first(self, samples: &[Sample]) -> bool {
         let few = points(samples);
         self.grid.is_some() && (few == 2 || few == 3 && self.faces)
@@ -115,17 +115,17 @@ impl Hint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartOf {
-    /// The turn of the loop around it; the last part stays.
+    /// The turn of the loop around it; the last part repeats.
     Turn,
     /// The number of the instance, in a period.
     Period,
 }
 
-/// Parts of divided values that are looked for, at most.
+/// Most parts of divided values that are searched for.
 const MOST_DIVIDED: u32 = 16;
 
 impl Values {
-    /// What these samples are instances of. Without any they are 0. `exact` ones are counts, which no noise is in.
+    /// Finds the values of these samples. Without samples they are 0. `exact` ones are counts without noise.
     pub(crate) fn of(samples: &[Sample], exact: bool, hint: Hint) -> Result<Self, FitError> {
         if samples.is_empty() {
             return Ok(Self::Same(Fitted::constant(0.0)));
@@ -145,7 +145,7 @@ impl Values {
         Ok(plain)
     }
 
-    /// One function or division of ranks and size that gives all of these samples.
+    /// Returns one function or division of ranks and size that reproduces all of these samples.
     pub(crate) fn whole(samples: &[Sample], hint: Hint) -> Option<Self> {
         let all: Vec<&Sample> = samples.iter().collect();
         Some(match part(&all, hint.grid, hint.comes_first(samples))? {
@@ -158,7 +158,7 @@ impl Values {
         })
     }
 
-    /// True if it gives all of these samples.
+    /// True if it reproduces all of these samples.
     pub(crate) fn gives(&self, samples: &[Sample]) -> bool {
         samples.iter().all(|it| {
             let is = self.at(Asked {
@@ -172,7 +172,7 @@ impl Values {
         })
     }
 
-    /// Functions of ranks and size alone.
+    /// Returns functions of ranks and size alone.
     fn plain(samples: &[Sample], exact: bool) -> Result<Self, FitError> {
         let mut runs: BTreeMap<usize, Vec<&Sample>> = BTreeMap::new();
         for sample in samples {
@@ -203,7 +203,7 @@ impl Values {
         }
     }
 
-    /// The value of an instance.
+    /// Returns the value of an instance.
     pub(crate) fn at(&self, asked: Asked) -> f64 {
         let Asked { ranks, size, .. } = asked;
         match self {
@@ -222,7 +222,7 @@ impl Values {
                 let value = |turn: usize| turns.get(turn).map(|of| of.at(ranks, size));
                 let turn = asked.turn as usize;
                 value(turn).unwrap_or_else(|| {
-                    // Turns that were not seen continue as the last two did.
+                    // Unseen turns continue like the last two.
                     let count = turns.len();
                     let last = count.checked_sub(1).and_then(value).unwrap_or(0.0);
                     let before = count.checked_sub(2).and_then(value).unwrap_or(last);
@@ -267,7 +267,7 @@ impl Values {
         divided && self.divisions().all(|(_, it)| it.is_sound())
     }
 
-    /// Its divisions, each with the number of its part.
+    /// Returns its divisions, each with the number of its part.
     pub fn divisions(&self) -> impl Iterator<Item = (usize, &Division)> {
         let parts = match self {
             Self::Divided { parts, .. } => parts.as_slice(),
@@ -277,7 +277,7 @@ impl Values {
         parts.filter_map(|(at, division)| Some((at, division.as_ref()?)))
     }
 
-    /// Relative errors of its functions at points that they were not fitted to. A division was not tried at others: it has none.
+    /// Returns the relative errors of its functions at points that they were not fitted to. A division has no such error, as it was not tested at other points.
     pub fn errors(&self) -> impl Iterator<Item = f64> + '_ {
         let functions = self.functions().iter().enumerate();
         let functions =
@@ -285,7 +285,7 @@ impl Values {
         functions.filter_map(|(_, of)| of.error)
     }
 
-    /// The value of the first rank at a number of ranks and a size, by the function of one part.
+    /// Returns the value of the first rank at a number of ranks and a size, by the function of one part.
     pub fn first(&self, part: usize, ranks: f64, size: f64) -> f64 {
         let place = Place {
             rank: 0,
@@ -300,7 +300,7 @@ impl Values {
         }
     }
 
-    /// The functions that it is made of.
+    /// Returns its functions.
     pub fn functions(&self) -> &[Fitted] {
         match self {
             Self::Same(of) | Self::Profile(of, _) => std::slice::from_ref(of),
@@ -311,7 +311,7 @@ impl Values {
     }
 }
 
-/// Numbers of ranks that samples are of.
+/// Returns the number of distinct numbers of ranks of the samples.
 fn points(samples: &[Sample]) -> usize {
     let mut all: Vec<u32> = samples.iter().map(|it| it.ranks as u32).collect();
     all.sort_unstable();
@@ -319,7 +319,7 @@ fn points(samples: &[Sample]) -> usize {
     all.len()
 }
 
-/// Divisions that give all samples: of all instances, of each turn of a loop, or of each place in a period.
+/// Returns divisions that reproduce all samples: of all instances, of each turn of a loop, or of each position in a period.
 fn divided(samples: &[Sample], grid: Option<Grid>, first: bool) -> Option<Values> {
     let turns = samples.iter().map(|it| it.turn).max()?.saturating_add(1);
     let least = samples.iter().map(|it| it.instance.1).min()?;
@@ -344,7 +344,7 @@ fn divided(samples: &[Sample], grid: Option<Grid>, first: bool) -> Option<Values
     })
 }
 
-/// True if the values of each rank begin again after so many instances.
+/// True if the values of each rank repeat after this many instances.
 fn is_periodic(samples: &[Sample], period: u32) -> bool {
     let mut known: BTreeMap<(usize, u32, u32), f64> = BTreeMap::new();
     samples.iter().all(|it| {
@@ -353,7 +353,7 @@ fn is_periodic(samples: &[Sample], period: u32) -> bool {
     })
 }
 
-/// A function that gives samples, or a division with a function of their means; the division comes first where it is asked for. `None` where neither does.
+/// Returns a function that reproduces samples, or a division with a function of their means; the division has precedence if requested. `None` if neither does.
 fn part(
     samples: &[&Sample],
     grid: Option<Grid>,

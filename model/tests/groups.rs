@@ -1,4 +1,4 @@
-//! Programs with communicators of groups and graphs, learned from small runs and made again at other sizes.
+//! Programs with communicators of groups and graphs, learned from small runs and generated at other sizes.
 
 mod programs;
 
@@ -13,10 +13,10 @@ use belljar_trace::{
 };
 use programs::{call, learned, with, written};
 
-/// A program: a rank's calls, of so many.
+/// A program: a rank's calls, out of a number of ranks.
 type Program = fn(u32, u32) -> Vec<Event>;
 
-/// The group of all, the one that a communicator is made of, and that communicator, by the process's own numbers.
+/// The group of all, the group of a communicator, and that communicator, by the process's own numbers.
 const ALL: u32 = 5;
 const SOME: u32 = 6;
 const NEW: u32 = 2;
@@ -50,7 +50,7 @@ fn made(how: Making, is_member: bool) -> Fact {
     })
 }
 
-/// All make a group of these ranks.
+/// All ranks create a group of these ranks.
 fn groups(members: Vec<u32>) -> [Event; 2] {
     [
         with("MPI_Comm_group", group(ALL, GroupMembers::Of(WORLD))),
@@ -61,7 +61,7 @@ fn groups(members: Vec<u32>) -> [Event; 2] {
     ]
 }
 
-/// One in four makes a communicator with its like, as programs do whose nodes have four ranks; `MPI_Comm_create` is called by all.
+/// One in four creates a communicator with its peers, as in programs with four ranks on each node; all call `MPI_Comm_create`.
 fn leaders(rank: u32, ranks: u32) -> Vec<Event> {
     let is_member = rank.is_multiple_of(4);
     let mut all = groups((0..ranks).step_by(4).collect()).to_vec();
@@ -74,7 +74,7 @@ fn leaders(rank: u32, ranks: u32) -> Vec<Event> {
     all
 }
 
-/// Each half makes a communicator of its own, which only its members call.
+/// Each half creates a communicator, which only its members call.
 fn halves(rank: u32, ranks: u32) -> Vec<Event> {
     let half = ranks / 2;
     let from = rank / half * half;
@@ -86,7 +86,7 @@ fn halves(rank: u32, ranks: u32) -> Vec<Event> {
     all
 }
 
-/// All have the neighbours of a ring.
+/// All ranks have the neighbours of a ring.
 fn graph(_rank: u32, _ranks: u32) -> Vec<Event> {
     let how = Making::DistGraphAdjacent {
         sources: 1,
@@ -98,7 +98,7 @@ fn graph(_rank: u32, _ranks: u32) -> Vec<Event> {
     ]
 }
 
-/// A group of ranks that are no function of anything.
+/// A group of arbitrary ranks.
 fn arbitrary(rank: u32, ranks: u32) -> Vec<Event> {
     let is_member = |it: &u32| it * it % 7 == 2 || it * 5 % ranks < ranks / 3;
     let members: Vec<u32> = (0..ranks).filter(is_member).collect();
@@ -108,7 +108,7 @@ fn arbitrary(rank: u32, ranks: u32) -> Vec<Event> {
     all
 }
 
-/// By rank, the members of the new communicator, in their order.
+/// Returns by rank the members of the new communicator, in their order.
 fn members(trace: &Path, ranks: u32) -> Vec<Option<Vec<u32>>> {
     let known = communicators(trace).unwrap();
     let of = |rank| {
@@ -136,7 +136,7 @@ fn members_that_are_functions_of_rank_and_size_are_those_of_other_sizes() {
         let (is, should) = (members(&path, ranks), members(&should, ranks));
         assert!(should.iter().any(Option::is_some));
         assert_eq!(is, should);
-        // Nothing of what is done on it is unknown.
+        // All operations on it are known.
         let (program, _) = extract(&path, Algorithms::By(&Tables::open_mpi())).unwrap();
         assert_eq!(program.unknown, Default::default());
     }

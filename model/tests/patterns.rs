@@ -1,4 +1,4 @@
-//! Patterns of communication of real programs, learned from small runs and made again at other sizes.
+//! Patterns of communication of real programs, learned from small runs and generated at other sizes.
 
 mod programs;
 
@@ -14,7 +14,7 @@ use belljar_trace::{
 };
 use programs::{call, learned, written};
 
-/// A program: a rank's calls, of so many.
+/// A program: a rank's calls, out of a number of ranks.
 type Program = fn(u32, u32) -> Vec<Event>;
 
 /// A blocking message of eight bytes.
@@ -52,7 +52,7 @@ fn sides(ranks: u32) -> (u32, u32) {
     (ranks / columns, columns)
 }
 
-/// A wavefront over a grid without borders that are joined, whose direction turns with each sweep. Both dimensions are served by the same calls.
+/// A wavefront over a grid without joined borders, whose direction changes with each sweep. Both dimensions use the same calls.
 fn sweep(rank: u32, ranks: u32) -> Vec<Event> {
     let (rows, columns) = sides(ranks);
     let (row, column) = (rank / columns, rank % columns);
@@ -132,7 +132,7 @@ fn corners(rank: u32, ranks: u32) -> Vec<Event> {
     all
 }
 
-/// Names and peers of the calls of each rank.
+/// Returns names and peers of the calls of each rank.
 fn peers(trace: &Path, ranks: u32) -> Vec<Vec<(&'static str, Option<Peer>)>> {
     let mut all = vec![Vec::new(); ranks as usize];
     for event in TraceReader::open(trace).unwrap() {
@@ -192,7 +192,7 @@ fn sizes_that_never_ran_are_said_from_the_first_one_on() {
     assert!(errors.all(|it| it.error.is_none()));
 }
 
-/// The first rank takes messages of all others by a wildcard, as they come.
+/// The first rank receives messages of all others by a wildcard, in the order of arrival.
 fn collects(rank: u32, ranks: u32) -> Vec<Event> {
     if rank > 0 {
         return vec![message(Direction::Send, Some(0)); 3];
@@ -200,7 +200,7 @@ fn collects(rank: u32, ranks: u32) -> Vec<Event> {
     let mut all = Vec::new();
     for round in 0..3 {
         for turn in 1..ranks {
-            // Any order that is no rule.
+            // An irregular order.
             let from = 1 + (turn * turn * 5 + round * 3 + turn) % (ranks - 1);
             let mut event = message(Direction::Receive, Some(from));
             event.transfers[0].peer = Peer::Any;
@@ -231,7 +231,7 @@ fn a_wildcard_that_takes_messages_in_any_order_stays_one() {
     }
 }
 
-/// A program without anything but a barrier.
+/// A program with only a barrier.
 fn waits(_rank: u32, _ranks: u32) -> Vec<Event> {
     vec![barrier(); 5]
 }

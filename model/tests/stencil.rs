@@ -1,4 +1,4 @@
-//! A program that is known, learned from small runs and made again at other sizes.
+//! A known program, learned from small runs and generated at other sizes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn written(folder: &Path, side: u32, steps: u64) -> PathBuf {
     path
 }
 
-/// The model of runs of squares of so many ranks a side and so many steps.
+/// Learns the model of runs of squares of this many ranks a side and this many steps.
 fn learned(folder: &Path, runs: &[(u32, u64)]) -> Model {
     let tables = Tables::open_mpi();
     let played = runs.iter().map(|(side, steps)| {
@@ -81,12 +81,12 @@ fn learned(folder: &Path, runs: &[(u32, u64)]) -> Model {
     learn(&traced, None).unwrap()
 }
 
-/// What calls do, without times, of each rank in order.
+/// Returns the calls of each rank in order, without times.
 fn done(events: impl Iterator<Item = Event>, ranks: u32) -> Vec<Vec<Event>> {
     let mut all = vec![Vec::new(); ranks as usize];
     for event in events {
         let rank = event.rank as usize;
-        // Requests are numbered in another way; which is which is seen by the others' messages.
+        // Requests are numbered differently; the others' messages identify them.
         all[rank].push(Event {
             entry: 0,
             exit: None,
@@ -96,7 +96,7 @@ fn done(events: impl Iterator<Item = Event>, ranks: u32) -> Vec<Vec<Event>> {
                 .into_iter()
                 .map(|it| belljar_trace::Completion {
                     request: 0,
-                    // Of sends the made-up traces do not say it.
+                    // The synthetic traces do not set it for sends.
                     exact: true,
                     ..it
                 })
@@ -126,7 +126,7 @@ fn a_stencil_of_other_sizes_is_the_stencil() {
                 assert_eq!(is, should, "rank {rank}, call {call}");
             }
         }
-        // Whom each message reaches: all are received.
+        // All messages are received by their peers.
         let (program, _) = extract(&path, Algorithms::By(&Tables::open_mpi())).unwrap();
         assert_eq!(program.unknown, Default::default());
     }
@@ -136,7 +136,7 @@ fn a_stencil_of_other_sizes_is_the_stencil() {
 fn what_no_run_has_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let model = learned(folder.path(), &[(3, 20), (4, 40)]);
-    // Nobody knows what a rank does that is at both ends of a row.
+    // No run has a rank at both ends of a row.
     let error = generate(&model, 7, 20.0, MOST_CALLS).unwrap_err();
     assert!(matches!(error, GenerateError::Role { .. }), "{error}");
     for (ranks, size) in [(0, 20.0), (9, f64::NAN), (9, -1.0)] {

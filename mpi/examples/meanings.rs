@@ -1,7 +1,7 @@
 //! Prints the meaning of every function: `cargo run -p belljar-mpi --example meanings`.
 //!
 //! Each function has one line, in the order of the table, so that two revisions of the table can be compared with `diff`.
-//! For reviews of the table; no program calls it.
+//! For reviews of the table; programs do not call it.
 #![allow(clippy::print_stdout)]
 
 use belljar_mpi::{FUNCTIONS, meaning};

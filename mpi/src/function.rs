@@ -1,10 +1,9 @@
-//! How a function of the MPI C binding is described.
+//! Descriptions of functions of the MPI C binding.
 //!
-//! Enough to read a call from outside: what each argument is, and whether what it points to goes in or
-//! comes out. The generated table [`FUNCTIONS`](crate::FUNCTIONS) is made of these; the tracer reads
-//! arguments by them.
+//! They suffice to read a call from outside: the type of each argument, and whether its target is an input or an
+//! output. The generated table [`FUNCTIONS`](crate::FUNCTIONS) consists of these; the tracer reads arguments by them.
 
-/// What a parameter is, or what it points to.
+/// The type of a parameter, or of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// `void`: a buffer, by a pointer to it.
@@ -56,11 +55,11 @@ pub enum Base {
 pub struct Parameter {
     /// Its name in the header.
     pub name: &'static str,
-    /// What it is or points to.
+    /// Its type, or its target's.
     pub base: Base,
     /// Levels of pointer or array around the base.
     pub pointer: u8,
-    /// Whether the pointed-to object is const: an input, not an output.
+    /// True if the pointed-to object is const: an input, not an output.
     pub is_const: bool,
 }
 
@@ -82,7 +81,7 @@ pub enum Standard {
 pub struct Function {
     /// Its name.
     pub name: &'static str,
-    /// Its result. All but a few return an `int` error code.
+    /// Its result. All functions except a few return an `int` error code.
     pub result: Base,
     /// The standard that introduced it.
     pub standard: Standard,

@@ -15,7 +15,7 @@
 
 /// Description of a function of the C binding.
 mod function;
-/// The table of functions, made from the headers by `cargo xtask generate`.
+/// The table of functions, generated from the headers by `cargo xtask generate`.
 mod functions;
 /// The meaning of each function.
 mod meaning;
@@ -30,14 +30,14 @@ pub use meaning::{
 };
 pub use operation::Operation;
 
-/// The number of the function with this name, `MPI_` included. `None` for a name that the table lacks.
+/// Returns the number of the function with this name, including `MPI_`. `None` for a name that the table lacks.
 pub fn number(name: &str) -> Option<u16> {
     let found = FUNCTIONS.binary_search_by(|function| function.name.cmp(name));
     found.ok().map(|index| index as u16)
 }
 
-/// The function's number in traces that were written before functions of later [standards](Standard) than MPI 4.0
-/// joined the table, as its number today. `None` for a number that those traces cannot have.
+/// Returns today's number of the function with this number in traces written before functions of later
+/// [standards](Standard) than MPI 4.0 joined the table. `None` for a number that those traces cannot have.
 pub fn renumbered(number: u16) -> Option<u16> {
     let first = FUNCTIONS.iter().zip(0..);
     let mut first = first.filter(|(function, _)| function.standard == Standard::Mpi40);

@@ -99,7 +99,7 @@ pub enum Epoch {
     Complete,
     /// `MPI_Win_wait`: waits for the accesses of the group.
     Wait,
-    /// `MPI_Win_test`: asks whether these are over.
+    /// `MPI_Win_test`: queries whether these are complete.
     Test,
     /// `MPI_Win_lock`.
     Lock,
@@ -150,7 +150,7 @@ pub enum Completes {
     Some,
 }
 
-/// Something that calls create, free, ask about or change.
+/// An object that calls create, free, query or change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     /// A communicator.
@@ -186,8 +186,8 @@ pub enum Creation {
     Existing,
 }
 
-/// The processes without which a call cannot return, for calls that are no [collective
-/// operation](CallKind::Collective): each of them has to come.
+/// The processes without which a call cannot return, for calls that are not a [collective
+/// operation](CallKind::Collective): each of them must arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meeting {
     /// No other process.
@@ -238,11 +238,11 @@ pub enum CallKind {
     SendPartitioned,
     /// Receives in partitions.
     ReceivePartitioned,
-    /// Receives the message that a probe took off the queue.
+    /// Receives the message that a matched probe removed from the queue.
     ReceiveMatched,
-    /// Looks for a message.
+    /// Probes for a message.
     Probe,
-    /// Looks for a message, and takes it off the queue.
+    /// Probes for a message, and removes it from the queue.
     ProbeMatched,
     /// Takes part in a collective operation.
     Collective(Operation),
@@ -260,7 +260,7 @@ pub enum CallKind {
     FreeRequest,
     /// Makes partitions of a partitioned send ready.
     Ready,
-    /// Asks whether a partition has arrived.
+    /// Queries whether a partition has arrived.
     Arrived,
     /// Creates a communicator.
     MakeCommunicator(Creation),
@@ -268,7 +268,7 @@ pub enum CallKind {
     Make(Object),
     /// Frees an object.
     Free(Object),
-    /// Asks about an object.
+    /// Queries an object.
     Ask(Object),
     /// Changes an object.
     Set(Object),
@@ -287,14 +287,14 @@ pub struct Meaning {
     pub phase: Phase,
     /// The other processes that it needs.
     pub meeting: Meeting,
-    /// True if programs call it again and again until something has happened.
+    /// True for functions that programs poll.
     pub polls: bool,
-    /// True if it asks the library or the process itself, or describes data, and moves nothing.
+    /// True if it queries the library or the process itself, or describes data, and moves nothing.
     pub asks: bool,
 }
 
 impl Meaning {
-    /// The meaning of a number that no function has: it does nothing.
+    /// The meaning of an unknown function number: no effect.
     pub const UNKNOWN: Self = Self {
         base: "?",
         kind: CallKind::Local,
@@ -304,7 +304,7 @@ impl Meaning {
         asks: false,
     };
 
-    /// The collective operation that a call begins, carries out or prepares.
+    /// Returns the collective operation that a call begins, executes or prepares.
     pub const fn collective(&self) -> Option<Operation> {
         match self.kind {
             CallKind::Collective(operation) => Some(operation),
@@ -312,7 +312,7 @@ impl Meaning {
         }
     }
 
-    /// The kind of the access that a call makes.
+    /// Returns the kind of the access that a call makes.
     pub const fn access(&self) -> Option<Access> {
         match self.kind {
             CallKind::Access(access) => Some(access),
@@ -320,7 +320,7 @@ impl Meaning {
         }
     }
 
-    /// The synchronisation of a window that a call is.
+    /// Returns the synchronisation of a window that a call is.
     pub const fn epoch(&self) -> Option<Epoch> {
         match self.kind {
             CallKind::Epoch(epoch) => Some(epoch),
@@ -328,7 +328,7 @@ impl Meaning {
         }
     }
 
-    /// The mode of a message that a call sends; [`SendMode::Standard`] for all others.
+    /// Returns the mode of a message that a call sends; [`SendMode::Standard`] for all others.
     pub const fn mode(&self) -> SendMode {
         match self.kind {
             CallKind::Send(mode) => mode,
@@ -336,8 +336,8 @@ impl Meaning {
         }
     }
 
-    /// The boundary of the main part that a call is. Time in such calls is the start and the end of MPI itself, and longer
-    /// runs have no more of it; analyses keep it apart.
+    /// Returns the boundary of the main part that a call is. Time in such calls is the start and the end of MPI itself,
+    /// independent of the length of a run; analyses keep it separate.
     pub const fn boundary(&self) -> Option<Boundary> {
         match self.kind {
             CallKind::Init | CallKind::Make(Object::Session) => Some(Boundary::Start),
@@ -346,13 +346,12 @@ impl Meaning {
         }
     }
 
-    /// True if a call makes a window.
+    /// True if a call creates a window.
     pub const fn makes_window(&self) -> bool {
         matches!(self.kind, CallKind::Make(Object::Window))
     }
 
-    /// True if later calls mean nothing without it: it creates, frees or changes something that they name, or begins or
-    /// ends MPI.
+    /// True if later calls depend on it: it creates, frees or changes an object that they name, or begins or ends MPI.
     pub const fn defines(&self) -> bool {
         matches!(
             self.kind,
@@ -377,13 +376,13 @@ impl Meaning {
 )]
 static MEANINGS: [Meaning; FUNCTIONS.len()] = forms::all();
 
-/// The meaning of the function with this number; [`Meaning::UNKNOWN`] for a number beyond the table.
+/// Returns the meaning of the function with this number; [`Meaning::UNKNOWN`] for a number beyond the table.
 pub fn meaning(function: u16) -> &'static Meaning {
     let meaning = MEANINGS.get(usize::from(function));
     meaning.unwrap_or(const { &Meaning::UNKNOWN })
 }
 
-/// True for the functions by which programs lay ranks out in a grid: `MPI_Dims_create` and `MPI_Cart_create`.
+/// True for the functions by which programs arrange ranks in a grid: `MPI_Dims_create` and `MPI_Cart_create`.
 pub fn lays_out_grids(function: u16) -> bool {
     let name = crate::FUNCTIONS
         .get(usize::from(function))
@@ -391,7 +390,7 @@ pub fn lays_out_grids(function: u16) -> bool {
     matches!(name, Some("MPI_Dims_create" | "MPI_Cart_create"))
 }
 
-/// The meaning of the function with this name. `None` for a name that the table lacks.
+/// Returns the meaning of the function with this name. `None` for a name that the table lacks.
 pub fn meaning_of(name: &str) -> Option<&'static Meaning> {
     crate::number(name).map(meaning)
 }

@@ -24,7 +24,7 @@ fn forms_of_one_operation_share_its_kind() {
         ];
         for (form, phase) in forms {
             for form in [form.clone(), format!("{form}_c")] {
-                // A barrier and the like have no counts, and so no large ones.
+                // A barrier and similar functions have no counts, and so no large ones.
                 let Some(meaning) = meaning_of(&form) else {
                     assert!(form.ends_with("_c"), "{form}");
                     continue;

@@ -1,6 +1,7 @@
-//! How fast jobs are played in the background: `cargo run --release -p belljar-replay --example background -- JOB COPIES MILLISECONDS`.
+//! Measures the speed of jobs in the background: `cargo run --release -p belljar-replay --example background -- JOB COPIES
+//! MILLISECONDS`.
 //!
-//! A job as `belljar run` prepares and keeps it is played so often beside itself on a fat tree, for so much virtual time.
+//! Plays this many copies of a job, as prepared by `belljar run`, on one fat tree, for this much virtual time.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! How many messages replay plays a second.
+//! Measures the messages that a replay plays a second.
 //!
-//! `cargo run --release -p belljar-replay --example speed -- WIDTH HEIGHT STEPS [packet|flow|loggops] [fat-tree|star] [DIR]` makes up a stencil of so many ranks in a
-//! grid that exchange halos of 8 KiB with their neighbours and compute between, and plays it. No trace is needed. With a folder, which must not be there, it also writes the same
-//! there for SimGrid's `smpirun -replay`, on the same network. `cargo xtask bench replay` runs it.
+//! `cargo run --release -p belljar-replay --example speed -- WIDTH HEIGHT STEPS [packet|flow|loggops] [fat-tree|star] [DIR]` generates and plays a stencil. Its ranks
+//! form a grid, exchange halos of 8 KiB with their neighbours and compute in between. No trace is needed. With a folder, which must not exist, it also writes the same
+//! program there for SimGrid's `smpirun -replay`, on the same network. Run by `cargo xtask bench replay`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::fs::{self, File};

@@ -1,7 +1,7 @@
-//! Times of the stages of a replay, from a trace's file to the outcome.
+//! Measures the stages of a replay, from a trace's file to the outcome.
 //!
-//! `cargo run --release -p belljar-replay --example stages -- WIDTH HEIGHT STEPS [packet|flow|loggops]` writes the trace of a stencil of so many ranks in a grid, which
-//! exchange halos of 8 KiB and agree once in each step, reads it, calibrates it and plays it. Run by `cargo xtask bench replay`.
+//! `cargo run --release -p belljar-replay --example stages -- WIDTH HEIGHT STEPS [packet|flow|loggops]` writes the trace of a stencil, reads it, calibrates it
+//! and plays it. Its ranks form a grid, and exchange halos of 8 KiB and one allreduction in each step. Run by `cargo xtask bench replay`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! A job that is played over a network while others use it, and as often as wanted.
+//! A job that is played repeatedly over a network that others use as well.
 //!
-//! Whoever operates the network takes the frames that the job's hosts send, and hands in those that come to them. What comes of it depends on when they come and on nothing
-//! else: neither on how far it is played at once nor on when frames were handed in. Called by runs with background traffic, which are the network's operators.
+//! The network's operator takes the frames that the job's hosts send, and passes in the frames that arrive for them. The result depends only on their arrival times:
+//! neither on the length of steps nor on when frames were passed in. Used by runs with background traffic, which operate the network.
 
 use std::sync::Arc;
 
@@ -14,41 +14,41 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{Engine, EngineState, Timing};
 use crate::prepared::PreparedJob;
 
-/// How a job is played in the background.
+/// The settings of a background job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackgroundSetting {
     /// The network's host of each of the job's hosts.
     pub hosts: Vec<u32>,
-    /// When it begins first.
+    /// The time at which it first begins.
     pub start: Time,
-    /// What its processors' own work is multiplied by: 0.5 for processors that are twice as fast.
+    /// The factor of its processors' own work: 0.5 for processors that are twice as fast.
     pub scale: f64,
-    /// How often it is played, one time after the other; without end when absent.
+    /// The number of times that it is played, one after the other; unlimited if absent.
     pub times: Option<u64>,
 }
 
-/// What a background job has done so far.
+/// The progress of a background job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackgroundFigures {
-    /// How often it was begun.
+    /// The number of times that it was begun.
     pub begun: u64,
-    /// How often it was played to its end.
+    /// The number of times that it was played to its end.
     pub ended: u64,
-    /// The shortest of these times, in picoseconds.
+    /// The shortest duration, in picoseconds.
     pub shortest_ps: u64,
-    /// All of them together.
+    /// The sum of all durations.
     pub sum_ps: u64,
-    /// The longest.
+    /// The longest duration.
     pub longest_ps: u64,
     /// Frames that its hosts sent.
     pub frames: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// It can never come to its end: a rank that waits for what does not come, and the number of its call.
+    /// If it can never end: a rank that waits forever, and the number of its call.
     pub stuck: Option<(u32, u32)>,
 }
 
-/// All that changes of a [`Background`], as plain values.
+/// The mutable state of a [`Background`], as plain values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BackgroundState {
     engine: EngineState,
@@ -57,7 +57,7 @@ pub struct BackgroundState {
     begun_at: u64,
 }
 
-/// Why a job cannot continue from a state.
+/// The error for a state from which a job cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the state of a background job is damaged, or of another job")]
 pub struct BackgroundStateError;
@@ -74,22 +74,22 @@ self_cell! {
     }
 }
 
-/// A job that is played on a network while others use it.
+/// A job that is played on a network that others use as well.
 pub struct Background {
     player: Player,
     times: Option<u64>,
     figures: BackgroundFigures,
-    /// When it was begun last, in picoseconds.
+    /// The time at which it last began, in picoseconds.
     begun_at: u64,
-    /// When anything happens next: asked for far more often than it changes.
+    /// The time of the next event, cached because it is read far more often than it changes.
     next: Option<Time>,
 }
 
 impl Background {
-    /// A job on hosts of a topology whose frames are routed so; nothing has happened.
+    /// Creates a job on hosts of a topology with these routes, before any event.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// Returns an error if the topology does not fit the routing.
     pub fn new(
         job: Arc<PreparedJob>,
         setting: &BackgroundSetting,
@@ -126,17 +126,17 @@ impl Background {
         Ok(background)
     }
 
-    /// The job.
+    /// Returns the job.
     pub fn job(&self) -> &PreparedJob {
         self.player.borrow_owner()
     }
 
-    /// What it has done so far.
+    /// Returns its progress.
     pub fn figures(&self) -> BackgroundFigures {
         self.figures
     }
 
-    /// When anything happens next, if anything does.
+    /// Returns the time of the next event, if there is one.
     pub fn next_time(&self) -> Option<Time> {
         self.next
     }
@@ -146,14 +146,14 @@ impl Background {
         self.next = next.map(Time::from_ps);
     }
 
-    /// A host of the job receives a frame at `time`, up to which nothing was played yet. Those to one host are handed in in order of time.
+    /// Adds a frame that arrives at a host of the job at `time`, up to which it has not been played. Frames for one host must be added in the order of time.
     pub fn hand_in(&mut self, time: Time, host: u32, frame: Frame) {
         self.player
             .with_dependent_mut(|_, engine| engine.network().hand_in(time, host, frame));
         self.next = Some(self.next.map_or(time, |next| next.min(time)));
     }
 
-    /// Plays all that happens before `end`, and adds the frames that are sent to `sent`. All frames that come before must have been handed in.
+    /// Plays all events before `end`, and adds the sent frames to `sent`. All frames that arrive before must have been added.
     pub fn advance(&mut self, end: Time, sent: &mut Vec<Sent>) {
         if self.next.is_none_or(|next| next >= end) {
             return;
@@ -181,7 +181,7 @@ impl Background {
         }
     }
 
-    /// Begins it again once it has ended and all that it sent has come.
+    /// Begins it again once it has ended and all of its messages have arrived.
     fn look(&mut self, now: u64) {
         let (ended, rests) = self.player.with_dependent_mut(|_, engine| {
             let rests = engine.rests() && engine.network().is_quiet();
@@ -227,7 +227,7 @@ impl Background {
         })
     }
 
-    /// All that changes, when what was sent has been taken.
+    /// Returns the mutable state; the sent frames must have been taken.
     pub fn save(&mut self) -> BackgroundState {
         let (engine, network) = self
             .player
@@ -240,10 +240,10 @@ impl Background {
         }
     }
 
-    /// Continues from `state`, which anybody may have written.
+    /// Continues from an untrusted `state`.
     ///
     /// # Errors
-    /// When it is none of this job on these hosts; then it must not be used any more.
+    /// Returns an error if it does not fit this job on these hosts; it must not be used any more then.
     pub fn restore(&mut self, state: BackgroundState) -> Result<(), BackgroundStateError> {
         let counts = [
             state.figures.begun,
@@ -266,10 +266,10 @@ impl Background {
     }
 }
 
-/// From one beginning to the next, at least: a job that takes no time would be played without end at one time.
+/// Least time from one beginning to the next: a job that takes no time would be repeated endlessly at one time.
 const LEAST_PS: u64 = 1_000_000;
 
-/// More than anything can have been counted to in all of representable time.
+/// An upper bound for any count within representable time.
 const MOST_COUNTED: u64 = 1 << 62;
 
 #[cfg(test)]

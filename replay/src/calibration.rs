@@ -1,7 +1,8 @@
-//! Residuals of calls: traced durations less the work and the waiting that hosts' costs and the network explain.
+//! Residuals of calls: traced durations minus the work and the waiting that hosts' costs and the network explain.
 //!
-//! A residual is work of the library that no cost has, or waiting that the network's model does not have. Both are carried to another network. On a network that loses frames, residuals of
-//! more than a millisecond are waiting for timers of TCP, which another network does not start: there such calls have the median residual of their function. Made by `calibrate`, used by `replay`.
+//! A residual is work of the library that is not in any cost, or waiting that the network model lacks. Both are applied on another network. On a network that loses
+//! frames, residuals of more than a millisecond are waits for timers of TCP, which do not occur on another network. Such calls get the median residual of their
+//! function there. Computed by `calibrate`, used by `replay`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use crate::replay::Setting;
 
-/// A residual that is more than this, in picoseconds, is waiting for a timer where frames were lost: Linux's shortest timer of TCP expires after 4 ms.
+/// A larger residual, in picoseconds, is a wait for a timer if frames were lost: Linux's shortest timer of TCP expires after 4 ms.
 const TIMER_PS: u64 = 1_000_000_000;
 
 /// Residuals of all calls of a program.
@@ -20,9 +21,9 @@ const TIMER_PS: u64 = 1_000_000_000;
 pub struct Calibration {
     /// By thread and call, in picoseconds.
     pub(crate) residuals: Vec<Vec<i64>>,
-    /// Frames that the network lost while it was calibrated.
+    /// Frames that the network lost during the calibration.
     pub(crate) lost: u64,
-    /// The setting of the trace, where it is known.
+    /// The setting of the trace, if known.
     #[serde(skip)]
     pub(crate) setting: Option<Box<Setting>>,
 }
@@ -32,14 +33,14 @@ pub struct Calibration {
 pub struct Fit {
     /// Picoseconds in calls that move data, of all threads, without the start and the end of MPI.
     pub inside_ps: u64,
-    /// Sum of the residuals above zero: work or waiting that the model lacks.
+    /// Sum of the positive residuals: work or waiting that the model lacks.
     pub more_ps: u64,
-    /// Sum of the residuals below zero, without their sign: time that the model has in excess.
+    /// Sum of the absolute negative residuals: time that the model has in excess.
     pub less_ps: u64,
 }
 
 impl Calibration {
-    /// These residuals, of a network that lost nothing.
+    /// Creates these residuals, for a network without losses.
     pub(crate) fn of(residuals: Vec<Vec<i64>>) -> Self {
         Self {
             residuals,
@@ -48,13 +49,13 @@ impl Calibration {
         }
     }
 
-    /// No residuals.
+    /// Creates zero residuals.
     pub(crate) fn nothing(program: &Program) -> Self {
         let threads = program.threads.iter();
         Self::of(threads.map(|thread| vec![0; thread.calls.len()]).collect())
     }
 
-    /// Residuals as long as the calls: for a program whose calls contain no waiting.
+    /// Creates residuals equal to the calls' durations, for a program whose calls contain no waiting.
     pub fn own(program: &Program) -> Self {
         let threads = program.threads.iter();
         let own = |thread: &Thread| {
@@ -66,17 +67,17 @@ impl Calibration {
         Self::of(threads.map(own).collect())
     }
 
-    /// Those of a thread's calls, in picoseconds; none for a thread that is not there.
+    /// Returns the residuals of a thread's calls, in picoseconds; empty for an unknown thread.
     pub fn of_thread(&self, thread: usize) -> &[i64] {
         self.residuals.get(thread).map_or(&[], Vec::as_slice)
     }
 
-    /// True if the network lost frames while it was calibrated.
+    /// True if the network lost frames during the calibration.
     pub fn is_lossy(&self) -> bool {
         self.lost > 0
     }
 
-    /// Residuals on another network.
+    /// Returns the residuals on another network.
     pub(crate) fn carried(&self, program: &Program) -> Cow<'_, [Vec<i64>]> {
         if !self.is_lossy() {
             return Cow::Borrowed(&self.residuals);
@@ -93,7 +94,7 @@ impl Calibration {
         Cow::Owned(carried)
     }
 
-    /// By function, the median residual of calls that did not wait for a timer.
+    /// Returns by function the median residual of calls that did not wait for a timer.
     fn usual(&self, program: &Program) -> BTreeMap<u16, i64> {
         let mut all: BTreeMap<u16, Vec<i64>> = BTreeMap::new();
         for (thread, own) in program.threads.iter().zip(&self.residuals) {
@@ -112,7 +113,7 @@ impl Calibration {
             .collect()
     }
 
-    /// The quality of the calibration.
+    /// Returns the quality of the calibration.
     pub fn fit(&self, program: &Program) -> Fit {
         let mut fit = Fit::default();
         for (thread, residuals) in program.threads.iter().zip(&self.residuals) {

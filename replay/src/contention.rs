@@ -1,7 +1,7 @@
-//! Many programs on one network, each begun when it is told to.
+//! Many programs on one network, each begun on request.
 //!
-//! Programs share nothing but the network, so what one takes longer than alone is what the others do to it. They are joined into one first, job after job, as often as there are jobs of it. Called by
-//! simulations of many jobs, which say when and where each begins.
+//! Programs share only the network, so the additional time of one is caused by the others. They are first joined into one, job after job, with one copy for each job.
+//! Used by simulations of many jobs, which decide when and where each begins.
 
 use std::ops::Range;
 
@@ -18,9 +18,9 @@ use crate::replay::{ReplayError, Setting, engine};
 pub struct Joined {
     program: Program,
     residuals: Vec<Vec<i64>>,
-    /// By job, its threads and its processes.
+    /// Threads and processes by job.
     jobs: Vec<(Range<u32>, Range<u32>)>,
-    /// Windows of all jobs so far.
+    /// Number of windows of all jobs so far.
     windows: u32,
 }
 
@@ -35,7 +35,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Adds them to those of an operation; its window's own number, if it has one.
+    /// Adds them to those of an operation, and returns its window's own number, if it has one.
     fn add_to(self, operation: &mut Operation) -> Option<u32> {
         match operation {
             Operation::Send { channel, .. }
@@ -71,7 +71,7 @@ impl Numbers {
 }
 
 impl Joined {
-    /// One more job, which does this program with these residuals; its number is how many there were before.
+    /// Adds a job with this program and these residuals; its number is the number of jobs before it.
     pub fn add(&mut self, program: &Program, calibration: &Calibration) {
         let whole = &mut self.program;
         let process = whole.processes.len() as u32;
@@ -126,7 +126,7 @@ impl Joined {
             .push((threads, process..whole.processes.len() as u32));
     }
 
-    /// How many processes a job has.
+    /// Returns the number of processes of a job.
     pub fn processes(&self, job: usize) -> u32 {
         self.jobs
             .get(job)
@@ -134,30 +134,30 @@ impl Joined {
     }
 }
 
-/// Events that are played at once, at most, until whoever asks for the next end is asked whether to continue.
+/// Most events that are played at once, before the caller decides whether to continue.
 const AT_ONCE: u32 = 1 << 16;
 
-/// What comes next of jobs that run.
+/// The next event of running jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextEnd {
     /// This job ends at this time, in picoseconds.
     Job(u64, usize),
-    /// None ends until the time that was asked for, or ever.
+    /// No job ends until the requested time, or ever.
     Nothing,
-    /// It is not known yet; asking again continues.
+    /// It is not known yet; call again to continue.
     NotYet,
 }
 
-/// All that changes of a [`Contention`], as plain values.
+/// The mutable state of a [`Contention`], as plain values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ContentionState {
     engine: EngineState,
     network: NetworkState,
-    /// By process.
+    /// Hosts by process.
     hosts: Vec<u32>,
 }
 
-/// Why jobs cannot continue from a state.
+/// The error for a state from which jobs cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the state of the jobs' messages is damaged, or of other jobs")]
 pub struct ContentionStateError;
@@ -165,18 +165,18 @@ pub struct ContentionStateError;
 /// Jobs on one network.
 pub struct Contention<'p> {
     engine: Engine<'p, 'p>,
-    /// Events that are played at once, at most.
+    /// Most events that are played at once.
     at_once: u32,
-    /// Hosts that there are.
+    /// Number of hosts.
     hosts: u32,
     jobs: &'p [(Range<u32>, Range<u32>)],
 }
 
 impl<'p> Contention<'p> {
-    /// None of these jobs has begun. The hosts of `setting` are not looked at.
+    /// Creates it before any of these jobs has begun. The hosts of `setting` are ignored.
     ///
     /// # Errors
-    /// [`ReplayError`] when a message is larger than any that there is, or the routing does not fit.
+    /// Returns [`ReplayError`] if a message is larger than the limit, or if the routing does not fit.
     pub fn new(joined: &'p Joined, setting: &'p Setting) -> Result<Self, ReplayError> {
         let timing = Timing::Replayed(&joined.residuals);
         let mut engine = engine(&joined.program, setting, timing)?.without_times();
@@ -189,7 +189,7 @@ impl<'p> Contention<'p> {
         })
     }
 
-    /// A job begins at `now`, in picoseconds, which is no earlier than what was played: its process `i` on host `hosts[i]`.
+    /// Begins a job at `now`, in picoseconds, which is no earlier than the time played so far; its process `i` runs on host `hosts[i]`.
     pub fn begin(&mut self, now: u64, job: usize, hosts: &[u32]) {
         if let Some((threads, processes)) = self.jobs.get(job) {
             self.engine
@@ -197,7 +197,7 @@ impl<'p> Contention<'p> {
         }
     }
 
-    /// Plays until a job ends, though not beyond `until`, in picoseconds, and not for long at once.
+    /// Plays until a job ends, but not beyond `until`, in picoseconds, and a limited number of events at once.
     pub fn next_end(&mut self, until: Option<u64>) -> NextEnd {
         match self
             .engine
@@ -209,7 +209,7 @@ impl<'p> Contention<'p> {
         }
     }
 
-    /// All that changes, when all ends were asked for that there are. `None` on a network of formulas, which cannot be saved.
+    /// Returns the mutable state, after all ends were taken. `None` on a network of formulas, which cannot be saved.
     pub fn save(&self) -> Option<ContentionState> {
         Some(ContentionState {
             network: self.engine.saved_network()?,
@@ -218,10 +218,10 @@ impl<'p> Contention<'p> {
         })
     }
 
-    /// Continues from `state`, which anybody may have written.
+    /// Continues from an untrusted `state`.
     ///
     /// # Errors
-    /// When it is none of these jobs on this network; then this must not be used any more.
+    /// Returns an error if it does not fit these jobs on this network; it must not be used any more then.
     pub fn restore(&mut self, state: ContentionState) -> Result<(), ContentionStateError> {
         let there = |host: &u32| *host < self.hosts;
         let sound = state.hosts.len() == self.engine.hosts().len()
@@ -235,7 +235,7 @@ impl<'p> Contention<'p> {
         Ok(())
     }
 
-    /// What links have carried.
+    /// Returns the load of links.
     pub fn links(&self) -> Vec<LinkLoad> {
         self.engine.loads()
     }

@@ -1,8 +1,8 @@
-//! What hosts' processors do for messages, and how MPI libraries hand them over.
+//! Processors' work for messages, and the protocols of MPI libraries.
 //!
-//! Costs are cycles of a node's processor, so that they go with its clock. The figures are what `belljar replay calibrate` makes of four runs of the ready scenario
-//! `pingpong`: as it is, with 1 Gb/s, with 100 Gb/s, and with 20 us; what these do not determine (`begin`, `combine`, `copy`) is estimated. What they miss is in
-//! each call's residual. Called by the engine.
+//! Costs are cycles of a node's processor, so that they scale with its clock. The figures were fitted by `belljar replay calibrate` to four runs of the built-in
+//! scenario `pingpong`: unchanged, with 1 Gb/s, with 100 Gb/s, and with 20 us. Costs that these do not determine (`begin`, `combine`, `copy`) are estimated. Each
+//! call's residual has the error. Used by the engine.
 
 /// Messages within a host.
 mod shared_memory;
@@ -17,29 +17,29 @@ use serde::{Deserialize, Serialize};
 pub use shared_memory::SharedMemory;
 pub(crate) use spans::{Medium, Spans};
 
-/// How a library sends what is too large to be sent before somebody wants it. Each leg of it is a message, which the process that gets it answers
-/// with the next as soon as it is in MPI.
+/// A library's protocol for large messages, which are not sent before the receiver wants them. Each leg is a message, which the receiving process answers with the
+/// next leg as soon as it is in MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// Request, permission, data, acknowledgement, end: UCX over TCP, which writes into the other's memory and waits for that to be done.
+    /// Request, permission, data, acknowledgement, end: UCX over TCP, which writes into the other's memory and waits for completion.
     Put,
-    /// Request, permission, data: Open MPI's over TCP.
+    /// Request, permission, data: Open MPI over TCP.
     Send,
-    /// Request, acknowledgement: the receiver copies the data out of the sender's memory, on one host.
+    /// Request, acknowledgement: the receiver copies the data from the sender's memory, on one host.
     Get,
 }
 
 /// A leg of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leg {
-    /// Whether it goes from the sender to the receiver.
+    /// True if it goes from the sender to the receiver.
     pub(crate) onward: bool,
-    /// Whether it has the data.
+    /// True if it contains the data.
     pub(crate) data: bool,
 }
 
-/// Legs of a first contact; without the first two, those of a later message.
+/// Legs of a first contact; later messages skip the first two.
 const LEGS: [Leg; 7] = [
     Leg::control(true),
     Leg::control(false),
@@ -54,7 +54,7 @@ const LEGS: [Leg; 7] = [
 ];
 /// Legs of a message that the receiver copies.
 const LEGS_OF_GET: [Leg; 2] = [Leg::control(true), Leg::control(false)];
-/// Legs that only a first contact has.
+/// Number of legs that only a first contact has.
 const FIRST_LEGS: usize = 2;
 
 impl Leg {
@@ -67,7 +67,7 @@ impl Leg {
 }
 
 impl Protocol {
-    /// Its legs. In a first `contact` the receiver asks the sender back before it permits the data.
+    /// Returns its legs. In a first `contact` the receiver sends a request back to the sender before it permits the data.
     pub(crate) fn legs(self, contact: bool) -> &'static [Leg] {
         let first = if contact { 0 } else { FIRST_LEGS };
         match self {
@@ -77,13 +77,13 @@ impl Protocol {
         }
     }
 
-    /// One of its legs; the last, if there are not so many.
+    /// Returns one of its legs; the last if the number is too large.
     pub(crate) fn leg(self, leg: usize, contact: bool) -> Leg {
         let legs = self.legs(contact);
         legs[leg.min(legs.len() - 1)]
     }
 
-    /// The leg after whose arrival the sender is done; `None`: when all data has been handed over.
+    /// Returns the leg whose arrival completes the send; `None` if it is complete when all data has been handed over.
     pub(crate) fn sender_done(self, contact: bool) -> Option<usize> {
         match self {
             Self::Put => Some(self.legs(contact).len() - 2),
@@ -97,16 +97,16 @@ impl Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// For its first frame.
+    /// Cycles for its first frame.
     pub first: f64,
-    /// Once more if it has several.
+    /// Additional cycles if it has several frames.
     pub several: f64,
-    /// For each further frame.
+    /// Cycles for each further frame.
     pub frame: f64,
 }
 
 impl Work {
-    /// Cycles for a message of so many bytes.
+    /// Returns the cycles for a message of this many bytes.
     pub(crate) fn cycles(&self, bytes: u64) -> f64 {
         let further = frames_of(bytes) - 1;
         let several = if further > 0 { self.several } else { 0.0 };
@@ -114,41 +114,41 @@ impl Work {
     }
 }
 
-/// What hosts' processors do for messages.
+/// Processors' work for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// Of a sender, in the call that sends.
+    /// Work of a sender, in the call that sends.
     pub send: Work,
-    /// Of a receiver, in the call that waits for the message.
+    /// Work of a receiver, in the call that waits for the message.
     pub receive: Work,
-    /// Cycles of a receiver's system for each further frame, whatever the process does meanwhile.
+    /// Cycles of a receiver's system for each further frame, independent of the process.
     pub take_in: f64,
-    /// Cycles for a message of the protocol's own.
+    /// Cycles for a control message of the protocol.
     pub control: f64,
-    /// Cycles that a process works before it answers the first large message of another: UCX makes an endpoint. None where the library makes no such difference.
+    /// Cycles that a process works before it answers the first large message of another: UCX creates an endpoint. Zero if the library has no such cost.
     #[serde(default)]
     pub contact: f64,
-    /// Cycles for what is only begun: a receive, a wait.
+    /// Cycles to begin an operation, such as a receive or a wait.
     pub begin: f64,
     /// Cycles to combine a byte in a reduction.
     pub combine: f64,
     /// Cycles to copy a byte.
     pub copy: f64,
-    /// Bytes of the library's own before each message's data.
+    /// Bytes of the library's header before each message's data.
     pub header: u64,
-    /// Size in bytes from which on a message is sent by the rendezvous protocol. When absent, UCX's rule gives it from the speed of the sender's link
+    /// Size in bytes from which on a message is sent by the rendezvous protocol. If absent, UCX's rule computes it from the speed of the sender's link
     /// (`ucx_rendezvous`).
     #[serde(default)]
     pub rendezvous: Option<u64>,
-    /// How.
+    /// The rendezvous protocol.
     pub protocol: Protocol,
     /// Costs of messages between processes of one host.
     #[serde(default)]
     pub shared_memory: SharedMemory,
 }
 
-/// A cost that no host has.
+/// An invalid cost.
 #[derive(Debug, thiserror::Error)]
 #[error("{name} is {value}: it must be a number from 0 to {MOST_CYCLES:e}")]
 pub struct CostsError {
@@ -156,14 +156,14 @@ pub struct CostsError {
     value: f64,
 }
 
-/// Cycles of a cost, at most: some five minutes.
+/// Most cycles of a cost: some five minutes.
 const MOST_CYCLES: f64 = 1e12;
 
 impl Costs {
-    /// Whether hosts can have these.
+    /// Checks that the costs are valid.
     ///
     /// # Errors
-    /// [`CostsError`] of the first that they cannot.
+    /// Returns [`CostsError`] for the first invalid cost.
     pub fn check(&self) -> Result<(), CostsError> {
         let Self {
             send,
@@ -198,7 +198,7 @@ impl Costs {
         Ok(())
     }
 
-    /// Those of a library, over TCP.
+    /// Returns the costs of a library, over TCP.
     pub fn of(implementation: Implementation) -> Self {
         let own = Self {
             send: Work {
@@ -234,7 +234,7 @@ impl Costs {
         }
     }
 
-    /// None, by the same protocol.
+    /// Returns zero costs with the same protocol.
     pub(crate) fn none(of: &Self) -> Self {
         const NONE: Work = Work {
             first: 0.0,
@@ -253,7 +253,7 @@ impl Costs {
         }
     }
 
-    /// What these are in picoseconds on processors of the processes' clocks; the last one is that of all further processes.
+    /// Converts the costs to picoseconds on processors with the processes' clocks; the last clock applies to all further processes.
     pub(crate) fn at(&self, clocks: &[Frequency], scale: f64) -> Spans {
         let ps = |clock: &Frequency| scale * 1e12 / clock.as_hz() as f64;
         Spans {
@@ -263,16 +263,16 @@ impl Costs {
         }
     }
 
-    /// Bytes from which on a message is large, over a link of `bandwidth` bits per second.
+    /// Returns the bytes from which on a message is large, over a link of `bandwidth` bits per second.
     fn large(&self, bandwidth: u64) -> u64 {
         self.rendezvous.unwrap_or_else(|| ucx_rendezvous(bandwidth))
     }
 }
 
-/// Bytes from which on UCX 1.13 sends a message by its rendezvous protocol, over TCP on a link of `bandwidth` bits per second.
+/// Returns the bytes from which on UCX 1.13 sends a message by its rendezvous protocol, over TCP on a link of `bandwidth` bits per second.
 ///
-/// UCX compares its estimates of both protocols, in which the link's speed counts: a threshold of the form (a + b / speed) / (1 + c / speed). The three figures
-/// are those with which the first large message, found by bisection in runs of two nodes at 0.1, 1, 2, 10, 25, 100 and 400 Gb/s, is met within two bytes.
+/// UCX compares its estimates of both protocols, which depend on the link's speed: a threshold of the form (a + b / speed) / (1 + c / speed). The three figures
+/// reproduce the first large message, found by bisection in runs of two nodes at 0.1, 1, 2, 10, 25, 100 and 400 Gb/s, within two bytes.
 fn ucx_rendezvous(bandwidth: u64) -> u64 {
     let per_gigabit = 1e9 / bandwidth.max(1) as f64;
     ((19_511.3 + 368.5 * per_gigabit) / (1.0 + 0.013_55 * per_gigabit)) as u64

@@ -1,7 +1,7 @@
-//! What a replay depends on: how long it would take if one thing cost nothing.
+//! Sensitivities of a replay: its duration if one cost were zero.
 //!
-//! The program is played again in settings each of which lacks one cost: latency, the time that bytes take on links, processors' work for messages,
-//! processors' work at all. What gets shorter then is what bounds the run; parts may overlap, so they do not add up to the whole. Called by `belljar replay`.
+//! The program is played again in settings without one of the costs: latency, the time of bytes on links, processors' work for messages, processors' work in
+//! general. The costs that shorten it bound the run; parts may overlap, so they do not add up to the whole. Used by `belljar replay`.
 
 use belljar_fabric::{LinkSpec, SwitchSpec, Topology};
 use belljar_networks::Parameters;
@@ -13,22 +13,22 @@ use crate::calibration::Calibration;
 use crate::costs::Costs;
 use crate::replay::{NetworkModel, ReplayError, Setting, replay};
 
-/// What could cost nothing.
+/// A cost that can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cost {
-    /// Time on the way, of links and switches.
+    /// Latency of links and switches.
     Latency,
-    /// Time that bytes take on links; with it, waiting for links that others use.
+    /// Time of bytes on links, including waiting for shared links.
     Bandwidth,
-    /// Processors' work for messages, as far as costs say it.
+    /// Processors' work for messages, according to the costs.
     Messages,
-    /// Processors' own work, within MPI and outside: half of it.
+    /// Half of processors' own work, within MPI and outside.
     HalfOfWork,
 }
 
 impl Cost {
-    /// All of them.
+    /// All costs.
     pub const ALL: [Self; 4] = [
         Self::Latency,
         Self::Bandwidth,
@@ -36,7 +36,7 @@ impl Cost {
         Self::HalfOfWork,
     ];
 
-    /// What would be, for people.
+    /// Describes the setting without it.
     pub fn words(self) -> &'static str {
         match self {
             Self::Latency => "without latency",
@@ -47,24 +47,24 @@ impl Cost {
     }
 }
 
-/// How long a program would take without a cost.
+/// A program's duration without a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Without {
     /// The cost.
     pub cost: Cost,
-    /// From the first call's entry to the last's return, in picoseconds.
+    /// Time from the first call's entry to the last's return, in picoseconds.
     pub total_ps: u64,
     /// The main part, between start and end of MPI.
     pub main_ps: u64,
 }
 
-/// Bandwidth that no message notices: a terabyte takes ten microseconds.
+/// Effectively unlimited bandwidth: a terabyte takes ten microseconds.
 pub(crate) const UNLIMITED: u64 = 1_000_000_000_000_000_000;
 
-/// How long the program would take in the setting if each cost were nothing.
+/// Computes the program's duration in the setting without each cost.
 ///
 /// # Errors
-/// As [`replay`].
+/// The same as for [`replay`].
 pub fn without(
     program: &Program,
     calibration: &Calibration,
@@ -81,7 +81,7 @@ pub fn without(
     Cost::ALL.into_iter().map(of).collect()
 }
 
-/// The setting without a cost.
+/// Returns the setting without a cost.
 fn lacking(setting: &Setting, cost: Cost) -> Setting {
     let setting = setting.clone();
     match cost {

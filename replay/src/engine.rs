@@ -1,10 +1,10 @@
 //! Plays a program on a network.
 //!
-//! Threads do what their calls say; what happens to one at a time happens in the order of time, and at one time in the order of kinds and numbers,
-//! so that a replay is a function of its program, its network and its costs. A thread is looked at only where it calls MPI and where something comes for it.
-//! MPI libraries do nothing while a process computes: what comes for it then waits for its next call. Called by `replay`.
+//! Threads make their calls in the order of time, and at one time in the order of kinds and numbers. A replay is therefore a function of its program, its
+//! network and its costs. A thread is only processed where it calls MPI and where something arrives for it. MPI libraries are inactive while a process
+//! computes: arrivals then wait for its next call. Used by `replay`.
 //!
-//! From top to bottom: `thread` enters and leaves calls; it begins `message`s, `collective` operations and `access`es, whose ends come back through
+//! From top to bottom: `thread` enters and leaves calls; it begins `message`s, `collective` operations and `access`es, whose ends are reported through
 //! `Engine::end`.
 
 /// Accesses to other processes' memory, flushes and locks.
@@ -13,7 +13,7 @@ mod access;
 mod collective;
 /// Locks of windows.
 mod locks;
-/// Messages, from the call that sends one to the call that has it.
+/// Messages, from the call that sends one to the call that receives it.
 mod message;
 /// Messages in partitions.
 mod partitioned;
@@ -21,13 +21,13 @@ mod partitioned;
 mod scheduled;
 /// The operations of a call, one after the other.
 mod sequence;
-/// Numbers that are used again.
+/// Reusable numbers.
 mod slab;
 /// An engine's running state as plain values.
 mod state;
 /// Threads: entering and leaving calls.
 mod thread;
-/// Calls that wait.
+/// Waiting calls.
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -49,15 +49,15 @@ use slab::Slab;
 pub(crate) use state::EngineState;
 use thread::ThreadState;
 
-/// The last time that is played, in picoseconds: half of all that there are, so that no timer of a network comes to their end.
+/// The last time that is played, in picoseconds: half of the range, so that no timer of a network overflows.
 pub(crate) const LAST_PS: u64 = 1 << 63;
 
-/// The number of an operation that is under way.
+/// The number of an operation in progress.
 type OperationId = u32;
-/// The number of a message that is under way.
+/// The number of a message in flight.
 type MessageId = u32;
 
-/// What happens, in its order at one time.
+/// Events, in their order at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Event {
     /// A message has arrived.
@@ -70,9 +70,9 @@ enum Event {
     Enters(u32),
     /// A thread has left its last call.
     Ends(u32),
-    /// A thread whose calls have conditions comes to its next call.
+    /// A thread whose calls have conditions reaches its next call.
     Comes(u32),
-    /// The conditions of a thread's next call hold: it asks for its processor.
+    /// The conditions of a thread's next call hold: it requests its processor.
     Asks(u32),
     /// A processor of a process has become free.
     Wakes(ProcessId, u32),
@@ -91,61 +91,61 @@ impl Timed for Due {
     }
 }
 
-/// How calls' times come about.
+/// The source of calls' times.
 pub(crate) enum Timing<'r> {
-    /// As in the trace; what calls take beyond what can be explained goes into these, by thread and call, in picoseconds.
+    /// The trace's times; unexplained time of calls is stored here, by thread and call, in picoseconds.
     Traced(&'r mut [Vec<i64>]),
-    /// By what happens, with these added.
+    /// The simulated times, plus these residuals.
     Replayed(&'r [Vec<i64>]),
 }
 
-/// What a process is doing as far as MPI is concerned.
+/// A process's state in MPI.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct ProcessState {
-    /// Its threads that are in a call and do not know until when.
+    /// Number of its threads in a call with an unknown end.
     blocked: u32,
-    /// Until when at least one of them is in a call.
+    /// The time until which at least one of them is in a call.
     until: u64,
-    /// Until when its processor works in MPI.
+    /// The time until which its processor works in MPI.
     cpu: u64,
-    /// What waits for it to call MPI.
+    /// Events that wait until it calls MPI.
     deferred: VecDeque<Deferred>,
 }
 
-/// What a process does next time it is in MPI.
+/// Deferred work of a process until it is next in MPI.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Deferred {
-    /// Sees that a leg of a message has arrived.
+    /// Handles an arrived leg of a message.
     See(MessageId),
-    /// Continues its part of a collective operation with what this step received.
+    /// Continues its part of a collective operation with the data received by this step.
     Step(u32, u32, u32),
 }
 
-/// Whom the end of something is told.
+/// The receiver of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Party {
     /// An operation of a thread.
     Operation(OperationId),
-    /// A step of a member's part of a collective operation: the operation, the member's place, the step.
+    /// A step of a member's part of a collective operation: the operation, the member's position, the step.
     Step(u32, u32, u32),
-    /// Nobody.
+    /// No receiver.
     Nobody,
 }
 
-/// An operation of a thread that is under way.
+/// An operation of a thread in progress.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct OperationState {
-    /// When it was over, once it is.
+    /// The time of its completion, once complete.
     ready: Option<u64>,
-    /// Picoseconds that whoever waits for it has to work then.
+    /// Picoseconds of work for the waiting thread after the completion.
     cost: u64,
     /// The thread and the call that wait for it.
     waiter: Option<(u32, u32)>,
-    /// Whether that call does not end it: others may wait for it then.
+    /// True if that call does not end it, so that others may wait for it later.
     stays: bool,
 }
 
-/// When a thread was in a call, and how long of that it waited, in picoseconds.
+/// A call's times, and its waiting, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallTimes {
     pub(crate) entry: u64,
@@ -158,9 +158,9 @@ pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     program: &'p Program,
     network: Box<N>,
     spans: Spans,
-    /// By process.
+    /// Hosts by process.
     hosts: Vec<u32>,
-    /// What threads' own work is multiplied by.
+    /// The factor of threads' own work.
     scale: f64,
     timing: Timing<'r>,
     threads: Vec<ThreadState>,
@@ -170,22 +170,22 @@ pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     operations: Slab<OperationState>,
     locks: Locks,
     scheduled: Scheduled,
-    /// Accesses that were not answered, by origin and target.
+    /// Unanswered accesses, by origin and target.
     unanswered: BTreeMap<(ProcessId, ProcessId), Unanswered>,
     /// Pairs of processes that have exchanged a large message.
     contacts: BTreeSet<(ProcessId, ProcessId)>,
-    /// Partitioned messages that have not left, and how many calls are still to make partitions of them ready.
+    /// Partitioned messages that have not left, and the number of calls that still have to mark partitions ready.
     unready: BTreeMap<u32, (MessageId, u32)>,
-    /// Threads of each job that have not ended.
+    /// Number of threads of each job that have not ended.
     left: Vec<u32>,
-    /// Jobs that ended, and when.
+    /// Jobs that ended, with their times.
     over: VecDeque<(u64, u32)>,
     collectives: BTreeMap<u32, CollectiveState>,
     schedules: BTreeMap<u32, Arc<Schedule>>,
     events: Calendar<Due>,
 }
 
-/// Threads of each job that do anything.
+/// Returns the number of threads of each job with any calls.
 fn left(program: &Program) -> Vec<u32> {
     let jobs = program.processes.iter().map(|process| process.job + 1);
     let mut left = vec![0; jobs.max().unwrap_or(0) as usize];
@@ -195,19 +195,19 @@ fn left(program: &Program) -> Vec<u32> {
     left
 }
 
-/// What came of playing a program.
+/// The result of playing a program.
 pub(crate) struct Played<N: Network + ?Sized = dyn Network> {
-    /// By thread, each call's.
+    /// Times of each call, by thread.
     pub(crate) times: Vec<Vec<CallTimes>>,
-    /// Threads that never came to their end, with the call that they are in.
+    /// Threads that never ended, with their current call.
     pub(crate) stuck: Vec<(u32, u32)>,
-    /// The network, as it was left.
+    /// The network at the end.
     pub(crate) network: Box<N>,
-    /// Messages that were sent, the library's own included.
+    /// Number of messages sent, including the library's own.
     pub(crate) messages: u64,
-    /// It was broken off: no thread is stuck.
+    /// True if it was interrupted, so that no thread is stuck.
     pub(crate) broken_off: bool,
-    /// Something is left to happen after the last time that is played.
+    /// True if events remain after the last time that is played.
     pub(crate) late: bool,
 }
 
@@ -245,14 +245,14 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         }
     }
 
-    /// The same without what each call took, for a program that may be played for as long as anybody likes.
+    /// Disables the times of calls, for a program that may be played without end.
     pub(crate) fn without_times(mut self) -> Self {
         let threads = self.program.threads.iter();
         self.threads = threads.map(ThreadState::without_times).collect();
         self
     }
 
-    /// Plays the program to its end, or as far as it goes. `each` is told of each call of a thread that is entered, and says whether to continue.
+    /// Plays the program to its end, or as far as it can. `each` is called at each entry of a call by a thread, and returns whether to continue.
     pub(crate) fn play(mut self, mut each: impl FnMut() -> bool) -> Played<N> {
         self.begin_threads(0, 0..self.program.threads.len() as u32);
         let mut arrived = Vec::new();
@@ -266,9 +266,9 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         }
     }
 
-    /// Whether what happens next is that a thread enters a call.
+    /// True if the next event is a thread's entry of a call.
     fn enters_next(&self) -> bool {
-        // The network is asked only where it matters: this is between all events.
+        // The network is only queried if it matters, as this runs between all events.
         self.events.first().is_some_and(|due| {
             let first = || {
                 let there = self.network.next_time().map(Time::as_ps);
@@ -278,29 +278,29 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         })
     }
 
-    /// When something happens next, if anything does.
+    /// Returns the time of the next event, if there is one.
     pub(crate) fn next_time(&self) -> Option<u64> {
         let next = self.events.first().map(|due| due.time);
         let there = self.network.next_time().map(Time::as_ps);
         next.into_iter().chain(there).min()
     }
 
-    /// The network.
+    /// Returns the network.
     pub(crate) fn network(&mut self) -> &mut N {
         &mut self.network
     }
 
-    /// Whether a job has ended that nobody was told of, or nothing happens any more but for what happens in the network.
+    /// True if an ended job has not been reported, or if no events remain outside of the network.
     pub(crate) fn pauses(&self) -> bool {
         !self.over.is_empty() || self.rests()
     }
 
-    /// Whether nothing happens any more but for what happens in the network.
+    /// True if no events remain outside of the network.
     pub(crate) fn rests(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Threads that are in a call for good, if nothing happens any more, with the call.
+    /// Returns the threads that are in a call forever, with the call, once no events remain.
     pub(crate) fn stuck(&self) -> impl Iterator<Item = (u32, u32)> {
         let threads = self.threads.iter().zip(&self.program.threads);
         (0..)
@@ -309,7 +309,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             .map(|(number, (state, _))| (number, state.returned() as u32))
     }
 
-    /// Forgets all that was played but for what is under way in the network, which must be nothing.
+    /// Resets everything except for the network, in which nothing may be in flight.
     pub(crate) fn reset(&mut self) {
         let threads = self.program.threads.iter();
         self.threads = threads.map(ThreadState::without_times).collect();
@@ -328,12 +328,12 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         self.left = left(self.program);
     }
 
-    /// Lets happen what happens next, if that is not after `until`: when that was.
+    /// Handles the next event, if it is not after `until`, and returns its time.
     pub(crate) fn step(&mut self, until: u64, arrived: &mut Vec<Arrival>) -> Option<u64> {
         self.stride(until, arrived, false)
     }
 
-    /// The same; in a `long` stride the network goes on until anything else happens: when it began.
+    /// The same; in a `long` stride the network continues until any other event. Returns the time of the beginning.
     fn stride(&mut self, until: u64, arrived: &mut Vec<Arrival>, long: bool) -> Option<u64> {
         let next = self.events.first().map(|due| due.time);
         let there = self.network.next_time().map(Time::as_ps);
@@ -361,7 +361,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         Some(first)
     }
 
-    /// The threads of these numbers begin at `now`, each as much later as its program says; their processes, which have these numbers, are on these hosts.
+    /// Begins the threads of these numbers at `now`, each later by its program's start; their processes, which have these numbers, run on these hosts.
     pub(crate) fn begin_job(
         &mut self,
         now: u64,
@@ -375,7 +375,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         self.begin_threads(now, threads);
     }
 
-    /// The threads of these numbers begin at `now`, each as much later as its program says.
+    /// Begins the threads of these numbers at `now`, each later by its program's start.
     pub(crate) fn begin_threads(&mut self, now: u64, threads: std::ops::Range<u32>) {
         for number in threads {
             let start = self.program.threads[number as usize].start;
@@ -386,32 +386,32 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         }
     }
 
-    /// All processes are on this host, until they are told another one.
+    /// Places all processes on this host, until they are placed on others.
     pub(crate) fn place_all(&mut self, host: u32) {
         self.hosts = vec![host; self.program.processes.len()];
     }
 
-    /// Processes are on these hosts.
+    /// Places processes on these hosts.
     pub(crate) fn place(&mut self, hosts: Vec<u32>) {
         self.hosts = hosts;
     }
 
-    /// By process, its host.
+    /// Returns the hosts by process.
     pub(crate) fn hosts(&self) -> &[u32] {
         &self.hosts
     }
 
-    /// All that changes of the network, where it can be saved.
+    /// Returns the mutable state of the network, if it can be saved.
     pub(crate) fn saved_network(&self) -> Option<NetworkState> {
         self.network.saved()
     }
 
-    /// The job that ended first of those that this was not told yet, and when.
+    /// Takes the first ended job that was not taken yet, and its time.
     pub(crate) fn ended(&mut self) -> Option<(u64, u32)> {
         self.over.pop_front()
     }
 
-    /// Plays until a job ends, though not beyond `until`: which, and when, if any does. `None` when it is not known after so many events.
+    /// Plays until a job ends, but not beyond `until`, and returns its time and number, if any. `None` if it is unknown after this many events.
     pub(crate) fn next_end(&mut self, until: u64, most: u32) -> Option<Option<(u64, u32)>> {
         let mut arrived = Vec::new();
         let mut left = most;
@@ -424,7 +424,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         Some(self.ended())
     }
 
-    /// What links have carried.
+    /// Returns the load of links.
     pub(crate) fn loads(&self) -> Vec<LinkLoad> {
         self.network.loads()
     }
@@ -454,25 +454,25 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         }
     }
 
-    /// Whether a process is in MPI at `now`.
+    /// True if a process is in MPI at `now`.
     fn is_in_mpi(&self, process: u32, now: u64) -> bool {
         let process = &self.processes[process as usize];
         process.blocked > 0 || process.until >= now
     }
 
-    /// A process works for so long in MPI, from `now` on or as soon as it is free; when it will be done.
+    /// Adds work of a process in MPI, from `now` on or as soon as it is free, and returns its end.
     fn work(&mut self, process: u32, now: u64, span: u64) -> u64 {
         let cpu = &mut self.processes[process as usize].cpu;
         *cpu = (*cpu).max(now).saturating_add(span);
         *cpu
     }
 
-    /// The time at which a process that is in MPI can begin something.
+    /// Returns the time at which a process that is in MPI can begin something.
     fn free(&self, process: u32, now: u64) -> u64 {
         self.processes[process as usize].cpu.max(now)
     }
 
-    /// Does what a process put off until its next call, which is now.
+    /// Does the work that a process deferred until its next call, which is now.
     fn do_deferred(&mut self, process: u32, now: u64) {
         while let Some(deferred) = self.processes[process as usize].deferred.pop_front() {
             match deferred {
@@ -484,7 +484,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         }
     }
 
-    /// Something is over at `now`, and has so much work for whoever waits for it.
+    /// Handles a completion at `now`, with this much work for the waiting party.
     fn end(&mut self, now: u64, party: Party, cost: u64) {
         match party {
             Party::Operation(operation) => self.operation_over(now, operation, cost),
@@ -493,7 +493,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         }
     }
 
-    /// An operation begins, which the slot of the thread stands for.
+    /// Begins an operation with this slot of the thread.
     fn begin(&mut self, thread: u32, slot: Slot) -> OperationId {
         let operation = self.operations.insert(OperationState {
             ready: None,

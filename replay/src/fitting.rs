@@ -1,9 +1,9 @@
-//! Hosts' costs that explain traced calls best.
+//! Fitting of hosts' costs to traced calls.
 //!
-//! What calls took that costs and network do not explain, and what they explain too long, is made as small as it gets: the sum of the sizes of all residuals of
-//! calls that move data, over the traces that are given. One cost after another is made larger and smaller by a step that shrinks when nothing
-//! helps (pattern search: R. Hooke and T. A. Jeeves, "Direct search solution of numerical and statistical problems", J. ACM 8, 1961). The sum of sizes, not of squares, so that
-//! a few calls that waited for something else do not move what all others say. Called by `belljar replay calibrate`.
+//! It minimizes the unexplained and overestimated time: the sum of the absolute residuals of calls that move data, over the given traces. One cost after another is
+//! increased and decreased by a step that shrinks when no change helps (pattern search: R. Hooke and T. A. Jeeves, "Direct search solution of numerical and statistical
+//! problems", J. ACM 8, 1961). Absolute values are summed, not squares, so that a few calls with unrelated waits do not dominate all others. Used by `belljar replay
+//! calibrate`.
 
 /// Plays of traces on all processors.
 mod plays;
@@ -23,14 +23,14 @@ const DIGITS: usize = 6;
 const FIRST: f64 = 0.5;
 /// The last.
 const LAST: f64 = 0.01;
-/// Cycles of which the step is a share where a cost is less.
+/// Least cycles on which the step is based.
 const LEAST: f64 = 500.0;
-/// Cycles of which it is one where a cost is by byte.
+/// The same for a cost per byte.
 const LEAST_BY_BYTE: f64 = 0.01;
-/// A cost of which a tenth more moves no more than this share of the unexplained time is not determined.
+/// A cost is undetermined if a tenth more of it changes the unexplained time by no more than this share.
 const MOVES: f64 = 0.0005;
 
-/// A cost that is fitted.
+/// A fitted cost.
 struct Dial {
     name: &'static str,
     least: f64,
@@ -42,7 +42,7 @@ impl Dial {
         Self { name, least, of }
     }
 
-    /// Cycles by which it is changed: this share of it.
+    /// Returns the cycles by which it is changed: this share of it.
     fn step(&self, costs: &Costs, share: f64) -> f64 {
         let mut costs = *costs;
         share * (self.of)(&mut costs).max(self.least)
@@ -79,50 +79,50 @@ const DIALS: [Dial; 17] = [
     }),
 ];
 
-/// A traced program, and what it was traced on. The costs of the setting are where the search begins.
+/// A traced program, and its setting. The search begins with the costs of the setting.
 #[derive(Clone, Debug)]
 pub struct Traced<'a> {
-    /// What its threads did.
+    /// The program.
     pub program: &'a Program,
-    /// On what.
+    /// The setting of the trace.
     pub setting: Setting,
 }
 
-/// Costs that were fitted.
+/// Fitted costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fitted {
     /// The costs.
     pub costs: Costs,
-    /// Each that was fitted.
+    /// Each fitted cost.
     pub each: Vec<FittedCost>,
-    /// How well the traces were explained before, in their order.
+    /// Quality of the fit before, in the order of traces.
     pub before: Vec<Fit>,
-    /// How well they are with the fitted costs.
+    /// Quality of the fit with the fitted costs.
     pub after: Vec<Fit>,
-    /// How many times the traces were played.
+    /// The number of times that the traces were played.
     pub plays: u32,
-    /// It was broken off: the costs are the best that had been found.
+    /// True if it was interrupted: the costs are the best found by then.
     pub broken_off: bool,
 }
 
-/// One of them.
+/// A fitted cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FittedCost {
     /// Its name.
     pub name: &'static str,
-    /// Cycles before.
+    /// Cycles before the fit.
     pub was: f64,
-    /// Cycles that fit best.
+    /// Cycles after the fit.
     pub is: f64,
-    /// Whether the traces say anything about it: if not, it is as it was.
+    /// True if the traces determine it; otherwise, it is unchanged.
     pub determined: bool,
 }
 
-/// Fits the hosts' costs to traces, on all processors; their number does not change the result. `each` is asked before the traces are played once more, and says whether to
-/// continue.
+/// Fits the hosts' costs to traces, on all processors; their number does not change the result. `each` is called before the traces are played once more, and returns
+/// whether to continue.
 ///
 /// # Errors
-/// [`ReplayError`] when a setting does not fit its program.
+/// Returns [`ReplayError`] if a setting does not fit its program.
 pub fn fit_costs(traced: &[Traced<'_>], each: impl FnMut() -> bool) -> Result<Fitted, ReplayError> {
     let costs = traced.first().map_or_else(
         || Costs::of(belljar_trace::Implementation::Mpich),
@@ -168,21 +168,21 @@ type Change<'d> = Vec<(&'d Dial, f64)>;
 struct Search<'a, 'p, E> {
     traced: &'a [Traced<'p>],
     each: E,
-    /// Candidates that are played at a time, the later ones on trial: they count only if those before are no better.
+    /// Number of candidates that are played at a time, the later ones speculatively: they count only if those before are no better.
     ahead: usize,
     plays: u32,
     broken_off: bool,
 }
 
 impl<E: FnMut() -> bool> Search<'_, '_, E> {
-    /// How well costs explain the traces.
+    /// Returns the quality of the fit for these costs.
     fn fits(&mut self, costs: &Costs) -> Result<Vec<Fit>, ReplayError> {
         self.plays += 1;
         let mut fits = play_all(self.traced, &[*costs]);
         fits.pop().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Picoseconds that played costs do not explain, or too long; `None` when told to stop.
+    /// Returns the picoseconds that these costs do not explain or overestimate; `None` if interrupted.
     fn left(&mut self, played: Result<Vec<Fit>, ReplayError>) -> Result<Option<f64>, ReplayError> {
         if self.broken_off || !(self.each)() {
             self.broken_off = true;
@@ -192,17 +192,17 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
         Ok(Some(unexplained(&played?)))
     }
 
-    /// The best costs, of which these dials change.
+    /// Finds the best costs by changing these dials.
     fn fit(&mut self, dials: &[&Dial], best: Costs, least: f64) -> Result<Costs, ReplayError> {
         let mut found = (best, least);
         let mut step = FIRST;
         while step > LAST && !self.broken_off {
             let turns = dials.iter().flat_map(|dial| {
-                // The other way only where this one is no better.
+                // The opposite direction is tried only if this one is no better.
                 [(vec![(*dial, 1.0)], false), (vec![(*dial, -1.0)], true)]
             });
             let mut better = self.turn(&mut found, &turns.collect::<Vec<_>>(), step)?;
-            // Sums of sizes have ridges on which no cost alone is better: what one has more, another has less.
+            // Sums of absolute values have ridges on which no single change helps, only an exchange between two costs.
             if !better {
                 better = self.exchange(dials, &mut found, step)?;
             }
@@ -213,7 +213,7 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
         Ok(found.0)
     }
 
-    /// Makes a cost larger and another smaller; whether that is better.
+    /// Increases a cost and decreases another; returns true if that is better.
     fn exchange(
         &mut self,
         dials: &[&Dial],
@@ -222,13 +222,13 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
     ) -> Result<bool, ReplayError> {
         let pairs = dials.iter().flat_map(|more| {
             let others = dials.iter().filter(|less| less.name != more.name);
-            // Both by the first one's step.
+            // Both change by the first one's step.
             others.map(|less| (vec![(*more, 1.0), (*less, -1.0)], false))
         });
         self.turn(found, &pairs.collect::<Vec<_>>(), step)
     }
 
-    /// Makes changes one after the other, each if it is better; whether any is. A change that is an `other` way is left out where the one before it was made.
+    /// Applies changes one after the other, each if it is better; returns true if any is. An `other` direction is skipped if the change before it was applied.
     fn turn(
         &mut self,
         found: &mut (Costs, f64),
@@ -252,7 +252,7 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
                 if let Some(left) = left {
                     *found = (costs, left);
                     (better, made) = (true, true);
-                    // Those after it were played from other costs.
+                    // The later candidates were played from other costs.
                     break;
                 }
             }
@@ -260,7 +260,7 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
         Ok(better)
     }
 
-    /// The dials that the traces say anything about: a tenth more or less of the cost is noticed.
+    /// Returns the dials that the traces determine: a tenth more or less of the cost has an effect.
     fn determined(&mut self, best: Costs, least: f64) -> Result<Vec<&'static Dial>, ReplayError> {
         let trials = DIALS.iter().flat_map(|dial| [(dial, 0.9), (dial, 1.1)]);
         let mut trials = trials.collect::<Vec<_>>().into_iter().peekable();
@@ -292,7 +292,7 @@ impl<E: FnMut() -> bool> Search<'_, '_, E> {
     }
 }
 
-/// Costs after a change. All of its dials turn by shares of the first one's step.
+/// Returns the costs after a change. All of its dials turn by shares of the first one's step.
 fn changed(mut costs: Costs, change: &Change<'_>, step: f64) -> Costs {
     let Some((first, _)) = change.first() else {
         return costs;
@@ -305,7 +305,7 @@ fn changed(mut costs: Costs, change: &Change<'_>, step: f64) -> Costs {
     costs
 }
 
-/// Picoseconds that are not explained, or too long.
+/// Returns the picoseconds that are unexplained or overestimated.
 fn unexplained(fits: &[Fit]) -> f64 {
     let each = fits
         .iter()

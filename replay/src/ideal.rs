@@ -1,6 +1,7 @@
-//! A replay on an ideal network: messages take no time, calls take no work.
+//! A replay on an ideal network: messages take no time, and calls take no work.
 //!
-//! Ranks keep their own work and wait for each other. The rest is the time of dependences alone, as on the ideal network of Dimemas, by which the POP Centre of Excellence splits communication efficiency. Called by `belljar trace stat`.
+//! Ranks keep their own work and wait for each other. The rest is only the time of dependences, as on the ideal network of Dimemas, by which the POP Centre of Excellence
+//! splits communication efficiency. Used by `belljar trace stat`.
 
 use belljar_networks::Parameters;
 use belljar_program::Program;
@@ -13,11 +14,11 @@ use crate::dependence::UNLIMITED;
 use crate::outcome::Outcome;
 use crate::replay::{NetworkModel, ReplayError, Setting, replay};
 
-/// Plays a program on a network without latency and with unlimited bandwidth, a host for each process. Calls take the time for
-/// which they wait alone, and all processes start at once.
+/// Plays a program on a network without latency and with unlimited bandwidth, with a host for each process. Calls only take the time for which they wait, and all
+/// processes start at once.
 ///
 /// # Errors
-/// [`ReplayError`] when a message is larger than any that there is.
+/// Returns [`ReplayError`] if a message is larger than the limit.
 pub fn ideal(program: &Program) -> Result<Outcome, ReplayError> {
     let mut program = program.clone();
     start_together(&mut program);
@@ -35,7 +36,7 @@ pub fn ideal(program: &Program) -> Result<Outcome, ReplayError> {
             copy: 0.0,
             ..Costs::none(&costs)
         },
-        // Without costs, no clock counts.
+        // Without costs, clocks are irrelevant.
         clocks: Frequency::from_hz(1_000_000_000).into_iter().collect(),
         hosts: (0..hosts).collect(),
         scale: 1.0,
@@ -43,7 +44,7 @@ pub fn ideal(program: &Program) -> Result<Outcome, ReplayError> {
     replay(&program, &Calibration::nothing(&program), &setting, || true)
 }
 
-/// Shifts each process to the time 0: a later start is no work.
+/// Shifts the start of each process to time 0, as a later start is not work.
 fn start_together(program: &mut Program) {
     let mut starts = vec![u64::MAX; program.processes.len()];
     for thread in &program.threads {

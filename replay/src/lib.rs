@@ -1,40 +1,41 @@
-//! Traced MPI jobs played again on other networks, without guests.
+//! Replay of traced MPI jobs on other networks, without guests.
 //!
-//! A [`Program`](belljar_program::Program) is what the processes did. The [`Engine`](engine::Engine) plays it: threads compute as long as they did, call MPI, and wait for
-//! what a network says. It is played twice. *Calibration* keeps to the trace, on the network on which it was traced: each call is entered when it was, and
-//! what it took beyond what hosts' costs and the network explain is its *residual*. *Replay* then plays it on the network in question, with the residuals added.
-//! So a replay on the traced network is the trace, but for what the model explains too long, and what differs on another comes from the network. Called by `belljar
-//! replay`.
+//! A [`Program`](belljar_program::Program) contains the processes' work. The [`Engine`](engine::Engine) plays it: threads compute as long as in the trace, call MPI, and
+//! wait according to a network model. It is played twice. *Calibration* follows the trace, on the traced network: each call is entered at its traced time. The part of
+//! its duration that hosts' costs and the network do not explain is its *residual*. *Replay* then plays it on the network in question, with the residuals added. A
+//! replay on the traced network therefore equals the trace, except for overestimated times, and differences on another network are caused by the network. Used by
+//! `belljar replay`.
 //!
-//! From top to bottom: `contention` plays many programs at once, `placement` and `dependence` play it in several settings; `replay` plays a program twice by `engine`, and gives an `outcome`; both know `costs`.
+//! From top to bottom: `contention` plays many programs at once, `placement` and `dependence` play one in several settings. `replay` plays a program twice by `engine`,
+//! and returns an `outcome`; both use `costs`.
 
-/// A job that is played over a network while others use it.
+/// A job that is played over a network that others use as well.
 mod background;
 /// Residuals of calls.
 mod calibration;
 /// Many programs on one network.
 mod contention;
-/// What hosts' processors do for messages.
+/// Processors' work for messages.
 mod costs;
-/// What a replay depends on.
+/// Sensitivities of a replay.
 mod dependence;
 /// Plays a program on a network.
 mod engine;
-/// Costs that explain traced calls best.
+/// Fitting of costs to traced calls.
 mod fitting;
-/// A replay on a network that costs nothing.
+/// A replay on an ideal network.
 mod ideal;
-/// What a replay says.
+/// The result of a replay.
 mod outcome;
-/// Where ranks are best placed.
+/// Search for placements of ranks.
 mod placement;
-/// A traced job made ready to be played.
+/// Prepared jobs.
 mod prepared;
-/// A program played twice.
+/// Calibration and replay of a program.
 mod replay;
 /// A replay as a trace.
 mod rewrite;
-/// Tolerance of latency and bandwidth.
+/// Tolerance to latency and bandwidth.
 mod tolerance;
 
 pub use background::{

@@ -1,7 +1,7 @@
-//! What a replay says: times by process and by function, beside those of the trace.
+//! The result of a replay: times by process and by function, next to those of the trace.
 //!
-//! Times are picoseconds. What the trace says is worked out of the same program, so both are sums over the same calls. Made by `replay`, shown by
-//! `belljar replay`.
+//! Times are picoseconds. The trace's figures are computed from the same program, so both are sums over the same calls. Created by `replay`,
+//! shown by `belljar replay`.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::engine::{CallTimes, Played};
 
-/// What a replay says.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// From the first call's entry to the last's return.
+    /// Time from the first call's entry to the last's return.
     pub total_ps: u64,
     /// The same in the trace.
     pub traced_ps: u64,
@@ -25,21 +25,21 @@ pub struct Outcome {
     pub traced_main_ps: u64,
     /// By process, in the order of jobs and ranks.
     pub ranks: Vec<RankOutcome>,
-    /// By function, those that take longest first.
+    /// By function, in descending order of time.
     pub functions: Vec<FunctionOutcome>,
-    /// Calls that never return, those that did not in the trace last.
+    /// Calls that never return; calls that did not return in the trace either are last.
     pub stuck: Vec<Stuck>,
-    /// What links carried, those busiest first; none where the network has no links.
+    /// The load of links, the busiest first; empty if the network has no links.
     pub links: Vec<LinkLoad>,
-    /// Messages, the library's own included.
+    /// Number of messages, including the library's own.
     pub messages: u64,
-    /// It was broken off: all is of the calls that had returned until then.
+    /// True if it was interrupted: all figures are of the calls that had returned by then.
     pub broken_off: bool,
-    /// Calls have the times of the trace, as frames are lost on the network of the trace.
+    /// True if calls have the times of the trace, as frames are lost on the traced network.
     pub as_traced: bool,
-    /// Frames that the network of the trace loses in a replay.
+    /// Frames that the traced network loses in a replay.
     pub lost_in_trace: u64,
-    /// When each call was entered and left, by thread in the program's order.
+    /// The entry and exit of each call, by thread in the program's order.
     pub times: Vec<Vec<(u64, u64)>>,
 }
 
@@ -50,11 +50,11 @@ pub struct Stuck {
     pub job: u32,
     /// Its process's rank.
     pub rank: u32,
-    /// How many calls the thread made before.
+    /// The number of the thread's earlier calls.
     pub call: u32,
     /// The function's number.
     pub function: u16,
-    /// When it was entered in the trace, in picoseconds.
+    /// Its entry in the trace, in picoseconds.
     pub traced_ps: u64,
 }
 
@@ -65,32 +65,32 @@ pub struct RankOutcome {
     pub job: u32,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: u32,
-    /// In MPI.
+    /// Time in MPI.
     pub mpi_ps: u64,
     /// The same in the trace.
     pub traced_mpi_ps: u64,
-    /// In MPI, waiting for what comes over the network or from others.
+    /// Time in MPI waiting for arrivals.
     pub waited_ps: u64,
-    /// From its first call's entry to its last's return.
+    /// Time from its first call's entry to its last's return.
     pub total_ps: u64,
     /// The same in the trace.
     pub traced_ps: u64,
 }
 
-/// One function's times, of all processes together.
+/// One function's times, over all processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionOutcome {
     /// Its number.
     pub function: u16,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
     /// Time in them.
     pub total_ps: u64,
     /// The same in the trace.
     pub traced_ps: u64,
-    /// How much of it is waiting.
+    /// The part that is waiting.
     pub waited_ps: u64,
-    /// Sum over calls of how much longer or shorter each is than in the trace.
+    /// Sum over calls of the absolute difference to the trace.
     pub moved_ps: u64,
 }
 
@@ -160,7 +160,7 @@ impl Outcome {
     }
 }
 
-/// Adds what a trace of anybody's may make too large.
+/// Adds values of an untrusted trace, saturating.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }

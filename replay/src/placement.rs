@@ -1,12 +1,12 @@
-//! Where ranks are best placed.
+//! Search for placements of ranks.
 //!
-//! A placement says the host of each process; hosts have so many slots each. Constructive methods look at who sends how much to whom and at how long ways are: the
-//! *weight* of a placement is the sum over pairs of frames times the way's latency. [`search`] plays each method's placement, and lets simulated annealing
-//! change the best one by swaps, with the replay as its judge. Everything random comes from a seed, so a search repeats. Called by `belljar place`.
+//! A placement assigns a host to each process; each host has a number of slots. Constructive methods use the traffic between ranks and the latencies of routes:
+//! the *weight* of a placement is the sum over pairs of frames times the route's latency. [`search`] plays each method's placement, and improves the best one by
+//! simulated annealing with swaps, evaluated by replays. All random numbers come from a seed, so a search is reproducible. Used by `belljar place`.
 
 /// Methods that need no replay.
 mod methods;
-/// Who sends how much to whom.
+/// Traffic between ranks.
 mod traffic;
 
 use belljar_networks::Latencies;
@@ -19,29 +19,29 @@ use crate::replay::{NetworkModel, ReplayError, Setting, replay};
 use methods::Ground;
 use traffic::Traffic;
 
-/// How a placement was found.
+/// The method that found a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// As the processes were.
+    /// The traced placement.
     AsRun,
-    /// One host filled after the other.
+    /// Fills one host after the other.
     Block,
-    /// Round and round over the hosts.
+    /// Round robin over the hosts.
     Cyclic,
-    /// Whoever sends most to those that are placed, near them.
+    /// The process with the most traffic to placed ones comes next, near them.
     Greedy,
-    /// Halves of the processes that send each other little, on halves of the hosts.
+    /// Halves of the processes with little traffic between them, on halves of the hosts.
     Bisection,
-    /// Swaps of the best of these, judged by replays.
+    /// Swaps in the best of these, evaluated by replays.
     Annealing,
 }
 
 impl Method {
-    /// The number of methods that need no search: each placement of theirs is played once.
+    /// The number of methods without a search: each of their placements is played once.
     pub const CONSTRUCTIVE: u64 = 5;
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::AsRun => "as run",
@@ -54,36 +54,36 @@ impl Method {
     }
 }
 
-/// A placement, and how long the program takes with it.
+/// A placement, and the program's duration with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placement {
-    /// How it was found.
+    /// Its method.
     pub method: Method,
     /// The host of each process, in the program's order.
     pub hosts: Vec<u32>,
-    /// From the first call's entry to the last's return, in picoseconds.
+    /// Time from the first call's entry to the last's return, in picoseconds.
     pub total_ps: u64,
     /// Frames times latency, summed over pairs of processes, in picoseconds.
     pub weight_ps: u64,
 }
 
-/// What a search may do.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Processes on each host, at most.
+    /// Most processes on each host.
     pub slots: u32,
-    /// Replays that annealing may judge by.
+    /// Most replays by annealing.
     pub tries: u32,
-    /// Where chance comes from.
+    /// The seed of random numbers.
     pub seed: u64,
 }
 
-/// Placements of a program in a setting, those first with which it takes least; of equal ones the method that stands first.
+/// Returns placements of a program in a setting, in ascending order of duration; ties are in the order of methods.
 ///
 /// Calls `each` after each placement that was tried, [`Method::CONSTRUCTIVE`] and [`Effort::tries`] times.
 ///
 /// # Errors
-/// As [`replay`], and when there are fewer slots than processes.
+/// The same as for [`replay`], and an error if there are fewer slots than processes.
 pub fn search(
     program: &Program,
     calibration: &Calibration,
@@ -163,8 +163,8 @@ impl Judge<'_> {
     }
 }
 
-/// Changes a placement by swaps (S. Kirkpatrick, C. Gelatt, M. Vecchi, "Optimization by simulated annealing", 1983): what is better is kept, what is worse at
-/// first sometimes, then ever less often.
+/// Changes a placement by swaps (S. Kirkpatrick, C. Gelatt, M. Vecchi, "Optimization by simulated annealing", 1983): improvements are kept, deteriorations
+/// sometimes at first, then ever less often.
 fn anneal(
     judge: &mut Judge<'_>,
     ground: &mut Ground<'_>,
@@ -182,7 +182,7 @@ fn anneal(
         }
         let next = judge.placement(Method::Annealing, hosts, ground)?;
         let worse = next.total_ps.saturating_sub(now.total_ps) as f64;
-        // A hundredth of the whole at first, nothing in the end.
+        // A hundredth of the whole at first, zero in the end.
         let heat = from.total_ps as f64 / 100.0 * f64::from(effort.tries - turn - 1)
             / f64::from(effort.tries);
         let chance = random.next_u64() as f64 / u64::MAX as f64;

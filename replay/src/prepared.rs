@@ -1,7 +1,7 @@
-//! A traced job made ready to be played: its program, what its calls took beyond what is explained, and what its hosts are like.
+//! Prepared jobs: a program, the residuals of its calls, and the properties of its hosts.
 //!
-//! Kept in a file, so that whoever plays it needs neither its trace nor its image. Such a file may be anybody's: what it says is checked when it is read. Made by
-//! `belljar run` of scenarios with background traffic, read by runs.
+//! Kept in a file, so that playing it needs neither its trace nor its image. Such a file is untrusted: its contents are checked when it is read. Created by
+//! `belljar run` for scenarios with background traffic, read by runs.
 
 use std::hash::Hasher;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::calibration::Calibration;
 use crate::costs::{Costs, CostsError};
 use crate::replay::largest;
 
-/// What such files begin with; the last byte is the version.
+/// The first bytes of such files; the last byte is the version.
 const MAGIC: [u8; 8] = *b"BELLJOB\x06";
 
 /// Length of the header: the magic number, hosts, ranks, and the checksum (XXH3-64) of these numbers and the job.
@@ -24,10 +24,10 @@ const HEAD: usize = 24;
 /// Offset of the checksum.
 const SUM: usize = 16;
 
-/// Bytes of a file, at most.
+/// Most bytes of a file.
 pub const MOST_FILE_BYTES: u64 = 1 << 30;
 
-/// Ranks of a job, at most.
+/// Most ranks of a job.
 const MOST_RANKS: usize = 1 << 20;
 
 /// A traced job that is ready to be played.
@@ -37,29 +37,29 @@ pub struct PreparedJob {
     pub(crate) calibration: Calibration,
     pub(crate) costs: Costs,
     pub(crate) clocks: Vec<Frequency>,
-    /// How many hosts it needs.
+    /// The number of hosts that it needs.
     hosts: u32,
 }
 
-/// Why bytes are no prepared job.
+/// An error in a prepared job's bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum PreparedError {
-    /// They are something else.
+    /// They are not a prepared job.
     #[error("this is no job that was prepared to be played, or one of another version of Belljar")]
     Other,
     /// They cannot be decoded.
     #[error(transparent)]
     Codec(#[from] CodecError),
-    /// The program cannot be.
+    /// The program is invalid.
     #[error("its program is damaged: {0}")]
     Program(#[from] ProgramError),
-    /// Hosts' costs cannot be.
+    /// Hosts' costs are invalid.
     #[error("its costs are damaged: {0}")]
     Costs(#[from] CostsError),
-    /// The checksum is another one.
+    /// The checksum differs.
     #[error("it is damaged: its checksum is another one; remove the file")]
     Sum,
-    /// Something else does not fit together.
+    /// Its parts do not fit together.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
     /// It has no rank.
@@ -67,7 +67,7 @@ pub enum PreparedError {
     Empty,
 }
 
-/// What is in the file after its head.
+/// The contents of the file after its head.
 #[derive(Serialize, Deserialize)]
 struct File {
     program: ProgramState,
@@ -77,10 +77,11 @@ struct File {
 }
 
 impl PreparedJob {
-    /// A program with its calibration, on hosts whose processors have these clocks, by process. Processes that were on one node are on one host.
+    /// Creates a job from a program with its calibration, on hosts whose processors have these clocks, by process. Processes that were on one node are on one
+    /// host.
     ///
     /// # Errors
-    /// When it has no processes.
+    /// Returns an error if it has no processes.
     pub fn new(
         mut program: Program,
         calibration: Calibration,
@@ -111,27 +112,27 @@ impl PreparedJob {
         Ok(job)
     }
 
-    /// How many hosts it needs.
+    /// Returns the number of hosts that it needs.
     pub fn hosts(&self) -> u32 {
         self.hosts
     }
 
-    /// How many ranks it has.
+    /// Returns the number of its ranks.
     pub fn ranks(&self) -> u32 {
         self.program.processes.len() as u32
     }
 
-    /// Picoseconds from its first call to its last one's return, as traced.
+    /// Returns the picoseconds from its first call to its last one's return in the trace.
     pub fn traced_ps(&self) -> u64 {
         let ends = self.program.threads.iter();
         let ends = ends.filter_map(|thread| thread.traced().last());
         ends.map(|(_, exit)| exit).max().unwrap_or(0)
     }
 
-    /// The bytes of a file that has it.
+    /// Returns the bytes of its file.
     ///
     /// # Errors
-    /// When it is larger than can be read again.
+    /// Returns an error if it is larger than can be read again.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PreparedError> {
         let file = File {
             program: self.program.save(),
@@ -149,10 +150,10 @@ impl PreparedJob {
         Ok(bytes)
     }
 
-    /// How many hosts and ranks the job of a file has, by its first bytes.
+    /// Returns the numbers of hosts and ranks of a file's job, from its first bytes.
     ///
     /// # Errors
-    /// When it is the file of something else.
+    /// Returns an error if it is another file.
     pub fn size_of(mut file: impl Read) -> Result<(u32, u32), PreparedError> {
         let mut head = [0; HEAD];
         file.read_exact(&mut head)
@@ -160,10 +161,10 @@ impl PreparedJob {
         size(&head)
     }
 
-    /// The job of a file's bytes.
+    /// Restores the job from a file's bytes.
     ///
     /// # Errors
-    /// When they are anything else, or damaged.
+    /// Returns an error if they are of another file, or damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, PreparedError> {
         let (head, body) = bytes
             .split_first_chunk::<HEAD>()
@@ -222,7 +223,7 @@ impl PreparedJob {
     }
 }
 
-/// The checksum of a file's numbers and its job.
+/// Returns the checksum of a file's numbers and its job.
 fn sum(numbers: &[u8], body: &[u8]) -> u64 {
     let mut hasher = XxHash3_64::new();
     hasher.write(numbers);

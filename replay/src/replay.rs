@@ -1,7 +1,7 @@
-//! A program played twice: calibrated by its trace, then on the network in question.
+//! Calibration and replay of a program: by its trace, then on the network in question.
 //!
-//! `calibrate` finds what each call took that hosts' costs and the network on which it was traced do not explain; `replay` plays the program with that on any
-//! network. Called by `belljar replay`.
+//! `calibrate` finds the time of each call that hosts' costs and the traced network do not explain; `replay` plays the program with these residuals on any network. Used
+//! by `belljar replay`.
 
 use belljar_fabric::{RoutingError, Settings, Topology};
 use belljar_networks::{FlowNetwork, LogGops, MOST_BYTES, Network, PacketNetwork, Parameters};
@@ -13,19 +13,19 @@ use crate::costs::Costs;
 use crate::engine::{Engine, LAST_PS, Played, Timing};
 use crate::outcome::Outcome;
 
-/// What a network is, for a replay.
+/// A network for a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NetworkModel {
     /// Frames through the fabric of live runs.
     Packet(Topology, Settings),
     /// Messages that share links fairly.
     Flow(Topology, Settings),
-    /// Formulas, for so many hosts.
+    /// Formulas, for this many hosts.
     LogGops(u32, Parameters),
 }
 
 impl NetworkModel {
-    /// Hosts that there are.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> u32 {
         match self {
             Self::Packet(topology, _) | Self::Flow(topology, _) => topology.hosts(),
@@ -33,7 +33,7 @@ impl NetworkModel {
         }
     }
 
-    /// Bits per second of a host's link.
+    /// Returns the bits per second of a host's link.
     fn bandwidth_of(&self, host: u32) -> u64 {
         match self {
             Self::Packet(topology, _) | Self::Flow(topology, _) => {
@@ -46,35 +46,35 @@ impl NetworkModel {
     }
 }
 
-/// On what a program is played.
+/// The setting in which a program is played.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// The network.
     pub network: NetworkModel,
-    /// What hosts do for messages.
+    /// Hosts' costs of messages.
     pub costs: Costs,
-    /// The clock of each process's processor, by the program's order; the last one is that of all further processes.
+    /// The clock of each process's processor, by the program's order; the last one applies to all further processes.
     pub clocks: Vec<Frequency>,
     /// The host of each process, by the program's order.
     pub hosts: Vec<u32>,
-    /// What processors' own work is multiplied by: 0.5 for processors that are twice as fast.
+    /// The factor of processors' own work: 0.5 for processors that are twice as fast.
     pub scale: f64,
 }
 
-/// Why a program cannot be played.
+/// An error in playing a program.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The routing does not fit the topology.
     #[error(transparent)]
     Routing(#[from] RoutingError),
-    /// A process is placed on a host that is not there.
+    /// A process is placed on a host that does not exist.
     #[error("rank {rank} is placed on host {host}, and the network has {hosts} hosts")]
     Host {
         /// The process's rank.
         rank: u32,
         /// The host.
         host: u32,
-        /// How many there are.
+        /// The number of hosts.
         hosts: u32,
     },
     /// There are fewer slots than processes.
@@ -90,18 +90,18 @@ pub enum ReplayError {
     /// There is no process to place.
     #[error("the run has no MPI calls, so there are no ranks to place")]
     NoCalls,
-    /// The model has no places that differ.
+    /// The model does not distinguish hosts.
     #[error(
         "LogGOPS knows no places, all are alike: search placements with the model packet or flow"
     )]
     NoPlaces,
-    /// The job lasts longer than there are times.
+    /// The job lasts longer than the last time that is played.
     #[error(
         "the replay lasts for more than {} days, which is all that is played: the trace's times are damaged, or its work is in another unit",
         LAST_PS / 86_400_000_000_000_000
     )]
     Late,
-    /// A message is larger than any that there is.
+    /// A message is larger than the limit.
     #[error(
         "a message of {bytes} bytes is more than replay takes, {MOST_BYTES}: the trace is damaged, or made up"
     )]
@@ -111,10 +111,10 @@ pub enum ReplayError {
     },
 }
 
-/// Plays a program as it was traced, in the setting in which it was traced.
+/// Plays a program as it was traced, in the setting of the trace.
 ///
 /// # Errors
-/// [`ReplayError`] when the setting does not fit.
+/// Returns [`ReplayError`] if the setting does not fit.
 pub fn calibrate(program: &Program, setting: &Setting) -> Result<Calibration, ReplayError> {
     let threads = program.threads.iter();
     let mut residuals: Vec<Vec<i64>> = threads.map(|thread| vec![0; thread.calls.len()]).collect();
@@ -127,10 +127,11 @@ pub fn calibrate(program: &Program, setting: &Setting) -> Result<Calibration, Re
     })
 }
 
-/// Plays a program in a setting. On the network of the trace, calls keep the times of the trace if that network loses frames. `each` is told of each call that is entered, and says whether to continue; if not, the outcome is of the calls that returned until then.
+/// Plays a program in a setting. On the traced network, calls keep the times of the trace if that network loses frames. `each` is called at each entry of a call, and
+/// returns whether to continue; if not, the outcome is of the calls that returned by then.
 ///
 /// # Errors
-/// [`ReplayError`] when the setting does not fit.
+/// Returns [`ReplayError`] if the setting does not fit.
 pub fn replay(
     program: &Program,
     calibration: &Calibration,
@@ -168,7 +169,7 @@ fn play(
     }
 }
 
-/// An engine for a program in a setting.
+/// Creates an engine for a program in a setting.
 pub(crate) fn engine<'p, 'r>(
     program: &'p Program,
     setting: &'p Setting,
@@ -208,7 +209,7 @@ pub(crate) fn engine<'p, 'r>(
     Ok(Engine::new(program, network, spans, place, timing))
 }
 
-/// Bytes of the largest message that a program sends, and of the largest piece of a collective operation.
+/// Returns the bytes of the largest message that a program sends, and of the largest piece of a collective operation.
 pub(crate) fn largest(program: &Program) -> Option<u64> {
     let operations = program.threads.iter().flat_map(|thread| &thread.operations);
     let messages = operations.filter_map(|operation| match operation {

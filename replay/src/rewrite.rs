@@ -1,7 +1,7 @@
-//! A replay as a trace: the traced calls at the times at which they were played.
+//! A replay as a trace: the traced calls at their times in the replay.
 //!
-//! Each thread's time is bent so that its calls begin and end when they were played; what is within a call, or between two, keeps its place in
-//! proportion. All else of a call is as it was traced, its node too. Called by `belljar replay --out`.
+//! Each thread's time is rescaled so that its calls begin and end at the replayed times; times within a call, or between two, keep their
+//! relative position. All other data of a call is as traced, including its node. Used by `belljar replay --out`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use belljar_trace::{Accounts, Event, TraceError, TraceSummary};
 
 use crate::outcome::Outcome;
 
-/// A thread's time: when its calls were entered and left, in the trace and as they were played.
+/// A thread's time: entries and exits of its calls, in the trace and in the replay.
 struct Bend<'a> {
     were: Vec<(u64, u64)>,
     are: &'a [(u64, u64)],
@@ -22,7 +22,8 @@ struct Bend<'a> {
 }
 
 impl Bend<'_> {
-    /// When the next call of the program with these times was played. Calls that took no time may have the same times: they come in their order.
+    /// Returns the replayed times of the program's next call with these traced times. Calls that took no time may have the same times: they are
+    /// taken in their order.
     fn call(&mut self, (entry, exit): (u64, u64)) -> Option<(u64, u64)> {
         let first = self.were.partition_point(|were| were.0 < entry);
         let from = first.max(self.next);
@@ -33,7 +34,7 @@ impl Bend<'_> {
         self.are.get(at).copied()
     }
 
-    /// When what was at `time` is, in picoseconds.
+    /// Maps a traced `time` to the replay, in picoseconds.
     fn of(&self, time: u64) -> u64 {
         let after = self.were.partition_point(|(entry, _)| *entry <= time);
         let Some(at) = after.checked_sub(1) else {
@@ -52,7 +53,7 @@ impl Bend<'_> {
     }
 }
 
-/// Where `time` of one span is in another.
+/// Maps `time` linearly from one span to another.
 fn between(time: u64, from: (u64, u64), to: (u64, u64)) -> u64 {
     let whole = u128::from(from.1.saturating_sub(from.0));
     let part = u128::from(time.saturating_sub(from.0));
@@ -61,10 +62,10 @@ fn between(time: u64, from: (u64, u64), to: (u64, u64)) -> u64 {
     to.0.saturating_add(u64::try_from(within).unwrap_or(u64::MAX))
 }
 
-/// Writes the trace at `from`, of which `program` was made, to the new file `to`, with the times of `outcome`.
+/// Writes the trace at `from`, the source of `program`, to the new file `to`, with the times of `outcome`.
 ///
 /// # Errors
-/// [`TraceError`] when one cannot be read or the other not be written.
+/// Returns [`TraceError`] if the trace cannot be read or the new file cannot be written.
 pub fn write_trace(
     from: &Path,
     to: &Path,
@@ -99,7 +100,7 @@ pub fn write_trace(
         });
         event.entry = clock.cycle_at(Time::from_ps(entry));
         event.exit = exit.map(|exit| clock.cycle_at(Time::from_ps(exit)));
-        // What the processor did is not known of another network.
+        // The processor's accounts are unknown for another network.
         event.accounts = Accounts::default();
         events.push((exit.unwrap_or(u64::MAX), event));
     }

@@ -1,9 +1,9 @@
 //! Tolerance of a program to a worse network: the added latency, and the lost bandwidth, that slow it down by a given share.
 //!
-//! After S. Shen, L. Chapuis, T. Bonato, P. Okanovic, D. De Sensi, S. Di Girolamo and T. Hoefler, "LLAMP: Assessing Network Latency
-//! Tolerance of HPC Applications with Linear Programming" (SC 2024). They solve a linear program over the dependence graph;
-//! here the program is played again in the LogGOPS model, and the time of its main part, which grows with latency
-//! and with the time of a byte piece by piece linearly, is bracketed by bisection. Called by `belljar replay --tolerance`.
+//! The method follows S. Shen, L. Chapuis, T. Bonato, P. Okanovic, D. De Sensi, S. Di Girolamo and T. Hoefler, "LLAMP: Assessing
+//! Network Latency Tolerance of HPC Applications with Linear Programming" (SC 2024). They solve a linear program over the
+//! dependence graph. Here the program is played again in the LogGOPS model. The time of its main part, which is piecewise linear
+//! in latency and in the time of a byte, is bracketed by bisection. Used by `belljar replay --tolerance`.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use serde::Serialize;
 use crate::calibration::Calibration;
 use crate::replay::{NetworkModel, ReplayError, Setting, replay};
 
-/// The slowdowns that tolerances are given for, in thousandths.
+/// The slowdowns for which tolerances are computed, in thousandths.
 pub const SLOWDOWNS: [u64; 3] = [10, 20, 50];
-/// Added latency by which the sensitivity is found: a nanosecond, in picoseconds.
+/// Added latency for computing the sensitivity: a nanosecond, in picoseconds.
 const STEP: u64 = 1000;
 /// Units of the factor by which a byte takes longer.
 const UNIT: u64 = 1_000_000;
-/// A bracket that is narrower than this part of its upper end is enough.
+/// A bracket narrower than this part of its upper end suffices.
 const NARROW: u64 = 2000;
-/// Steps of a bisection.
+/// Most steps of a bisection.
 const MOST_STEPS: usize = 48;
-/// The largest latency that is tried, as a multiple of the main part, and the largest factor of bandwidth.
+/// Largest latency that is tried, as a multiple of the main part, and largest factor of bandwidth.
 const MOST_TIMES: u64 = 64;
 const MOST_FACTOR: u64 = 1_000_000;
 
@@ -40,9 +40,9 @@ pub struct Tolerance {
     pub bandwidth: u64,
     /// Picoseconds by which the main part grows for each picosecond of latency: the messages on its critical path.
     pub latency_sensitivity: f64,
-    /// The share of the main part that latency is, by that.
+    /// The resulting share of latency in the main part.
     pub latency_share: f64,
-    /// By slowdown.
+    /// Tolerances by slowdown.
     pub levels: Vec<LevelTolerance>,
 }
 
@@ -51,20 +51,20 @@ pub struct Tolerance {
 pub struct LevelTolerance {
     /// The slowdown in thousandths.
     pub slowdown_thousandths: u64,
-    /// Added latency in picoseconds; `None` where no latency slows the program down so much.
+    /// Added latency in picoseconds; `None` if no latency slows the program down that much.
     pub added_latency_ps: Option<u64>,
-    /// The latency as a multiple of the model's; `None` also where that is 0.
+    /// The latency as a multiple of the model's; `None` also if that is 0.
     pub latency_factor: Option<f64>,
-    /// The factor by which bandwidth is divided; `None` where no bandwidth slows the program down so much.
+    /// The factor by which bandwidth is divided; `None` if no bandwidth slows the program down that much.
     pub bandwidth_divisor: Option<f64>,
-    /// The bandwidth that is left, in bits a second.
+    /// The remaining bandwidth, in bits a second.
     pub bandwidth: Option<u64>,
 }
 
-/// Finds the tolerance of a program in a setting. A setting of another model than LogGOPS has none.
+/// Finds the tolerance of a program in a setting. A setting with another model than LogGOPS has none.
 ///
 /// # Errors
-/// As [`replay`].
+/// The same as for [`replay`].
 pub fn tolerance(
     program: &Program,
     calibration: &Calibration,
@@ -137,19 +137,19 @@ pub fn tolerance(
     }))
 }
 
-/// The main part with a slowdown in thousandths.
+/// Returns the main part with a slowdown in thousandths.
 fn target(main: u64, slowdown: u64) -> u64 {
     let more = u128::from(main) * u128::from(slowdown) / 1000;
     main.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
         .max(main.saturating_add(1))
 }
 
-/// Six digits after the point.
+/// Rounds to six decimal places.
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// A time that grows with a parameter, with the points that are known.
+/// A time that grows with a parameter, with its known points.
 struct Curve<F> {
     time: F,
     known: BTreeMap<u64, u64>,
@@ -172,7 +172,7 @@ impl<F: FnMut(u64) -> Result<u64, ReplayError>> Curve<F> {
         Ok(time)
     }
 
-    /// The least parameter at which the time is `target`; `None` if it is less even at `most`. `first` is tried first.
+    /// Returns the least parameter at which the time is `target`; `None` if it is less even at `most`. `first` is tried first.
     fn reaches(&mut self, target: u64, first: u64, most: u64) -> Result<Option<u64>, ReplayError> {
         let mut high = first;
         while self.at(high)? < target {
@@ -207,7 +207,7 @@ impl<F: FnMut(u64) -> Result<u64, ReplayError>> Curve<F> {
         self.between(low, high, target).map(Some)
     }
 
-    /// The parameter at which a straight line between two points has the time `target`, between them.
+    /// Returns the parameter at which a straight line between two points has the time `target`.
     fn between(&mut self, low: u64, high: u64, target: u64) -> Result<u64, ReplayError> {
         let (below, above) = (self.at(low)?, self.at(high)?);
         let rise = u128::from(above.saturating_sub(below)).max(1);
@@ -240,7 +240,7 @@ mod tests {
         builder
     }
 
-    /// Ranks 0 and 1 pass a message of so many bytes to and fro so many times; rank 0 works for `work` before each.
+    /// Ranks 0 and 1 exchange a message of this many bytes for this many rounds; rank 0 works for `work` before each.
     fn pingpong(rounds: u32, bytes: u64, work: u64) -> Program {
         let mut builder = started();
         for _ in 0..rounds {
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn hidden_latency_is_tolerated_until_it_shows() {
-        // Rank 1 takes a message that rank 0 sent 50 us before: latency shows beyond 48 us.
+        // Rank 1 takes a message that rank 0 sent 50 us before: latency has an effect beyond 48 us.
         let mut builder = started();
         let slot = builder.send(0, 1, 7, 8);
         builder.wait(0, slot);

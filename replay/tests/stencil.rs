@@ -1,4 +1,4 @@
-//! A generated trace of a stencil: what becomes of it as a program, and as a replay.
+//! A generated trace of a stencil, as a program and as a replay.
 
 use belljar_analysis::generated::Stencil;
 use belljar_archive::TraceWriter;
@@ -18,7 +18,7 @@ const STENCIL: Stencil = Stencil {
     report: 3,
 };
 
-/// The trace in a folder.
+/// Writes the trace to a folder.
 fn traced() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.bjt");

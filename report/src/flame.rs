@@ -1,7 +1,7 @@
-//! Stacks of a profile as a tree: each node with its name, its samples and those of what it called.
+//! Stacks of a profile as a tree: each node has its name, its samples and its callees' samples.
 //!
-//! What has less than a small share of all samples is added to its caller, so that a page stays small. Made for a
-//! [`Report`](crate::Report).
+//! Nodes with less than a small share of all samples are merged into their callers, so that a page stays small. Created
+//! for a [`Report`](crate::Report).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use std::sync::Arc;
 use belljar_profile::Named;
 use serde::Serialize;
 
-/// The rest of a stack, and how many samples have it.
+/// The rest of a stack, and the number of its samples.
 type Rest<'n> = (&'n [Arc<str>], u64);
 
-/// Which part of all samples a node has at least.
+/// Least share of a node: one part in this many of all samples.
 const LEAST: u64 = 4000;
-/// Levels of the tree, at most.
+/// Most levels of the tree.
 const DEEPEST: usize = 200;
 
-/// A function in its place in the tree.
+/// A function at its position in the tree.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Node {
     pub(crate) name: String,
@@ -26,7 +26,7 @@ pub(crate) struct Node {
     pub(crate) calls: Vec<Node>,
 }
 
-/// The tree of all stacks.
+/// Returns the tree of all stacks.
 pub(crate) fn tree(named: &Named) -> Node {
     let stacks: Vec<Rest<'_>> = named
         .stacks

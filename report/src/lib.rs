@@ -1,9 +1,8 @@
-//! What is known of a run, as one HTML file that needs no network.
+//! A report of a run, as one HTML file that needs no network.
 //!
-//! A [`Report`] takes results of analyses; [`Traced`] has them made of a trace, and its timeline with them. Everything is in the file: packed data, which a
-//! script unpacks and draws, the script itself, and its style. What comes from a run is data and never HTML. What a run has
-//! not got is `None`, and its section says how to get it. Nothing here knows of guests, nor of the command line. Called by
-//! `belljar report`.
+//! A [`Report`] takes results of analyses; [`Traced`] computes them from a trace, together with its timeline. Everything is in the file: packed data, the
+//! script that unpacks and draws it, and the style. Data of a run is never HTML. Missing data of a run is `None`, and its section says how to get it. This
+//! crate depends neither on guests nor on the command line. Used by `belljar report`.
 
 /// Stacks of a profile as a tree.
 mod flame;
@@ -11,13 +10,13 @@ mod flame;
 mod links;
 /// Traffic matrices.
 mod matrix;
-/// Data as a page can hold it.
+/// Encoding of data for a page.
 mod pack;
 /// The page around the data.
 mod page;
-/// Who was in which call when.
+/// Calls over time.
 mod timeline;
-/// What bounds a run.
+/// The verdict on a run's bounds.
 mod verdict;
 
 use std::io::{self, Write};
@@ -37,14 +36,14 @@ use pack::{Numbers, Packed};
 pub use timeline::Detail;
 use timeline::{Making, Timeline};
 
-/// Call sites of a table, at most.
+/// Most call sites in a table.
 const MOST_SITES: usize = 300;
-/// Classes of ranks whose loops are shown, at most.
+/// Most classes of ranks whose loops are shown.
 const MOST_CLASSES: usize = 16;
-/// Stretches of the critical path that are drawn, at most: the longest ones.
+/// Most stretches of the critical path that are drawn, the longest ones.
 const MOST_STRETCHES: usize = 200_000;
 
-/// Why there is no report.
+/// An error in writing a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The trace cannot be read.
@@ -55,7 +54,7 @@ pub enum ReportError {
     Links {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The page cannot be written.
@@ -63,19 +62,19 @@ pub enum ReportError {
     Output(#[from] io::Error),
 }
 
-/// Totals of one direction of a link, as `summary.json` has them.
+/// Totals of one direction of a link, as in `summary.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkSide {
-    /// Frames; `None` where they are not known, as in a replay.
+    /// Frames; `None` if unknown, as in a replay.
     pub frames: Option<u64>,
     /// Their bytes.
     pub bytes: u64,
-    /// Frames that found the queue full.
+    /// Frames lost at a full queue.
     pub drops: u64,
-    /// The longest queue, in bytes; `None` where it is not known.
+    /// The longest queue, in bytes; `None` if unknown.
     pub longest_queue: Option<u64>,
-    /// For how long it was busy, in picoseconds of virtual time.
+    /// The time for which it was busy, in picoseconds of virtual time.
     pub busy_ps: u64,
 }
 
@@ -85,7 +84,7 @@ pub struct LinkSide {
 pub struct LinkTotal {
     /// Its name.
     pub link: String,
-    /// Away from the end that is named first.
+    /// Away from the end named first.
     pub up: LinkSide,
     /// Towards it.
     pub down: LinkSide,
@@ -97,38 +96,38 @@ pub struct LinkTotal {
 pub struct SummaryNode {
     /// Its number.
     pub node: u32,
-    /// Its group, where nodes differ.
+    /// Its group, if nodes differ.
     pub group: Option<String>,
 }
 
-/// What `summary.json` says, as far as a report needs it.
+/// The contents of `summary.json` that a report needs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// How the run ended, in words.
+    /// The reason why the run ended, in words.
     pub ending: String,
     /// Virtual time at its end, in picoseconds.
     pub virtual_time_ps: u64,
     /// MPI calls recorded.
     pub mpi_calls: u64,
-    /// By which means they were seen, where any were.
+    /// The means of tracing, if any.
     pub traced_by: Option<String>,
     /// The nodes.
     pub nodes: Vec<SummaryNode>,
-    /// What links carried.
+    /// The load of links.
     pub links: Vec<LinkTotal>,
-    /// What to know before trusting the results.
+    /// Warnings about the results.
     pub warnings: Vec<String>,
 }
 
-/// What a run wrote somewhere, or the end of it.
+/// An output of a run, or the end of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Output {
-    /// Where.
+    /// Its name.
     pub name: String,
     /// The text.
     pub text: String,
-    /// Bytes before it that are left out.
+    /// Bytes omitted before it.
     pub left_out: u64,
 }
 
@@ -138,41 +137,41 @@ pub struct Traced {
     timeline: Timeline,
     /// Sums by function and rank.
     pub statistics: Statistics,
-    /// Who waited for whom.
+    /// Waiting of ranks for each other.
     pub waiting: Waiting,
     /// The critical path.
     pub path: CriticalPath,
-    /// Loops, where they could be found.
+    /// Loops, if they could be found.
     pub loops: Option<LoopStructure>,
-    /// By call site; `None` where the trace does not tell where calls were made.
+    /// By call site; `None` if the trace has no call sites.
     pub sites: Option<CallSites>,
-    /// What is wrong with the trace, if it is not whole.
+    /// The fault of the trace, if it is not whole.
     pub incomplete: Option<String>,
 }
 
-/// Traffic, by what is counted in each.
+/// Traffic matrices, with the subject of each.
 pub type Matrices = Vec<(&'static str, Matrix)>;
 
-/// Everything that is known of a run.
+/// All data of a run.
 #[derive(Debug, Default)]
 pub struct Run {
     /// Its name.
     pub name: String,
-    /// What ran and on what: names and values.
+    /// Facts about the run and its machine: names and values.
     pub facts: Vec<(String, String)>,
     /// Its scenario's text.
     pub scenario: String,
     /// Its totals.
     pub summary: Option<Summary>,
-    /// Of its trace.
+    /// Analyses of its trace.
     pub traced: Option<Traced>,
-    /// Traffic, by what is counted in each.
+    /// Traffic matrices, with the subject of each.
     pub matrices: Matrices,
     /// The file of its links' loads.
     pub links: Option<PathBuf>,
-    /// Samples of what processors did.
+    /// Samples of its processors.
     pub profile: Option<Named>,
-    /// What was written to consoles and files.
+    /// Outputs to consoles and files.
     pub outputs: Vec<Output>,
 }
 
@@ -181,15 +180,15 @@ pub struct Run {
 pub struct Report {
     /// The run.
     pub run: Run,
-    /// Another one.
+    /// Another run.
     pub other: Option<Run>,
-    /// How their traces differ.
+    /// Differences between their traces.
     pub diff: Option<TraceDiff>,
-    /// Keys and options with other values.
+    /// Keys and options with different values.
     pub changed: Vec<ChangedKey>,
 }
 
-/// A key of a scenario, or an option of a replay, with its value in both runs; `None` where it is not set.
+/// A key of a scenario, or an option of a replay, with its value in both runs; `None` if unset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedKey {
     /// The key, with its tables.
@@ -204,7 +203,7 @@ impl Report {
     /// Writes the page.
     ///
     /// # Errors
-    /// [`ReportError`] when the table of links cannot be read, or `out` takes no more.
+    /// Returns [`ReportError`] if the table of links cannot be read, or if `out` fails.
     pub fn write(&self, out: &mut dyn Write) -> Result<(), ReportError> {
         let runs: Vec<&Run> = std::iter::once(&self.run).chain(&self.other).collect();
         let mut elements: Vec<(String, Packed)> = Vec::new();
@@ -230,7 +229,7 @@ impl Report {
 }
 
 impl Run {
-    /// The run's data, of which what is large becomes elements of their own.
+    /// Returns the run's data; large parts become separate elements.
     fn describe(&self, add: &mut dyn FnMut(&str, Packed)) -> Result<Value, ReportError> {
         let mut matrices = Vec::new();
         for (by, matrix) in &self.matrices {
@@ -260,11 +259,11 @@ impl Run {
 }
 
 impl Traced {
-    /// All analyses of the trace at `trace`, and its traffic, by what is counted. Collective operations become messages by the library's
-    /// `tables`, places in programs are named by `names`, and `detail` says which calls are told one by one.
+    /// Runs all analyses of the trace at `trace`, and computes its traffic matrices. Collective operations become messages by the library's `tables`,
+    /// locations in programs are named by `names`, and `detail` selects the calls that are shown individually.
     ///
     /// # Errors
-    /// [`ReportError`] when the file cannot be read as a trace, or the host has no threads or no room on its disk to analyse it.
+    /// Returns [`ReportError`] if the file cannot be read as a trace, or if there are no threads or no disk space for analysing it.
     pub fn read(
         trace: &Path,
         tables: Option<&Tables>,
@@ -280,7 +279,7 @@ impl Traced {
 
     fn of(found: Analyses, timeline: Timeline, mut names: FrameNames<'_>) -> (Self, Matrices) {
         let (mut waiting, mut path) = (found.waiting, found.path);
-        // Only places that the page shows are looked up.
+        // Only locations shown on the page are looked up.
         waiting.sites.truncate(MOST_SITES);
         path.sites.truncate(MOST_SITES);
         waiting.name(&mut names);
@@ -316,7 +315,7 @@ impl Traced {
             add(&format!("page-{}", index.page), packed.clone());
         }
         add("path", stretches(&self.path));
-        // The matrix has it.
+        // The matrix contains this.
         let statistics = Statistics {
             traffic: Vec::new(),
             ..self.statistics.clone()
@@ -351,7 +350,7 @@ impl Traced {
     }
 }
 
-/// Where the critical path is when, in the order of time: jobs, ranks, beginnings and ends.
+/// Encodes the stretches of the critical path, in the order of time: jobs, ranks, begins and ends.
 fn stretches(path: &CriticalPath) -> Packed {
     let mut longest = path.stretches.clone();
     longest.sort_by_key(|stretch| std::cmp::Reverse(stretch.to_ps.saturating_sub(stretch.from_ps)));

@@ -1,7 +1,7 @@
-//! Loads of links over time, from a run's `links.csv`, as a chart has them.
+//! Loads of links over time, from a run's `links.csv`, for a chart.
 //!
-//! The file is read row by row; windows are joined until there are few enough, and the busiest directions of links are kept. Made for a
-//! [`Report`](crate::Report).
+//! The file is read row by row; windows are merged until there are few enough, and the busiest directions of links are kept. Created
+//! for a [`Report`](crate::Report).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::ReportError;
 
-/// Windows of a chart, at most.
+/// Most windows of a chart.
 const MOST_WINDOWS: u64 = 1000;
-/// Lines of a chart, at most.
+/// Most lines of a chart.
 const MOST_LINES: usize = 40;
-/// Directions of links that are looked at, at most.
+/// Most directions of links that are read.
 const MOST_LINKS: usize = 1 << 16;
 
-/// A row of the file, as far as it is needed.
+/// The required columns of a row of the file.
 #[derive(Debug, Deserialize)]
 struct Window {
     time_s: f64,
@@ -34,7 +34,7 @@ struct Window {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// In each window: bytes, share of the time in which it was busy, longest queue.
+    /// For each window: bytes, share of the time for which it was busy, longest queue.
     pub(crate) bytes: Vec<u64>,
     pub(crate) busy: Vec<f64>,
     pub(crate) queue: Vec<u64>,
@@ -43,11 +43,11 @@ pub(crate) struct Line {
 /// Loads over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Loads {
-    /// When each window begins, in seconds.
+    /// The begin of each window, in seconds.
     pub(crate) times: Vec<f64>,
     /// The busiest directions, by bytes.
     pub(crate) lines: Vec<Line>,
-    /// Directions that are left out.
+    /// Number of omitted directions.
     pub(crate) left_out: usize,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn read(path: &Path) -> Result<Loads, ReportError> {
     ))
 }
 
-/// The rows of the file.
+/// Opens the rows of the file.
 fn open(path: &Path) -> Result<csv::DeserializeRecordsIntoIter<File, Window>, ReportError> {
     let file = open_input(path).map_err(|error| ReportError::Links {
         path: path.to_owned(),
@@ -113,7 +113,7 @@ fn open(path: &Path) -> Result<csv::DeserializeRecordsIntoIter<File, Window>, Re
     Ok(csv::Reader::from_reader(file).into_deserialize())
 }
 
-/// The busiest directions without their windows, as these take much memory for many links, and the number of other directions.
+/// Returns the busiest directions without their windows, as these take much memory for many links, and the number of other directions.
 fn busiest(path: &Path) -> Result<(BTreeMap<String, Sums>, usize), ReportError> {
     let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
     for window in open(path)? {

@@ -1,6 +1,6 @@
-//! A traffic matrix as the page draws it: a cell for each pair, or for each pair of blocks where there are very many.
+//! A traffic matrix for the page: a cell for each pair, or for each pair of blocks if there are very many.
 //!
-//! Made for a [`Report`](crate::Report) from an analysis's pairs.
+//! Created for a [`Report`](crate::Report) from an analysis's pairs.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use serde::Serialize;
 
 use crate::pack::{Numbers, Packed};
 
-/// Rows of a matrix, at most; where there are more, several ranks share one.
+/// Most rows of a matrix; beyond that, several ranks share one.
 const MOST_ROWS: usize = 512;
 
-/// What a drawn matrix is about.
+/// The description of a drawn matrix.
 #[derive(Debug, Serialize)]
 pub(crate) struct About {
     /// The traffic's name.
     pub(crate) by: &'static str,
-    /// Senders and receivers alike: jobs and ranks, or nodes.
+    /// Both senders and receivers: jobs and ranks, or nodes.
     pub(crate) places: Vec<String>,
-    /// How many of them share a row.
+    /// The number of ranks or nodes in a row.
     pub(crate) block: usize,
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// What is not in it, in words.
+    /// Omitted traffic, in words.
     pub(crate) unknown: Vec<String>,
     /// The library's algorithms.
     pub(crate) algorithms: serde_json::Value,
@@ -35,7 +35,7 @@ fn sides(pair: &PairTraffic) -> Option<(Place, Place)> {
     Some(((pair.job, pair.from), (pair.to_job, pair.to?)))
 }
 
-/// A matrix for the page.
+/// Returns a matrix for the page.
 pub(crate) fn drawn(by: &'static str, matrix: &Matrix) -> (About, Packed) {
     let mut places: BTreeMap<Place, usize> = BTreeMap::new();
     for (from, to) in matrix.pairs.iter().filter_map(sides) {

@@ -1,7 +1,7 @@
-//! Data as a page can hold it: numbers as bytes, packed, and written as text.
+//! Encoding of data for a page: numbers as bytes, packed, and written as text.
 //!
-//! Numbers are written with as many bytes as they need, seven bits in each (LEB128); differences that may be negative with their sign last
-//! (zigzag). The page's `binary.js` reads them. Used by everything that a page is made of.
+//! Numbers are written with as many bytes as they need, seven bits in each (LEB128); differences that may be negative have their sign last
+//! (zigzag). The page's `binary.js` reads them. Used by all parts of a page.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ use flate2::write::DeflateEncoder;
 pub(crate) struct Numbers(Vec<u8>);
 
 impl Numbers {
-    /// One more number.
+    /// Appends a number.
     pub(crate) fn push(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -24,28 +24,28 @@ impl Numbers {
         self.0.push(value as u8);
     }
 
-    /// One more number that may be negative.
+    /// Appends a number that may be negative.
     pub(crate) fn push_signed(&mut self, value: i64) {
         self.push(((value << 1) ^ (value >> 63)).cast_unsigned());
     }
 
-    /// Bytes as they are, after their number.
+    /// Appends bytes, after their number.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.push(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    /// The same of a text.
+    /// Appends a text in the same way.
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    /// Numbers that were written elsewhere.
+    /// Appends other numbers.
     pub(crate) fn append(&mut self, other: &Self) {
         self.0.extend_from_slice(&other.0);
     }
 
-    /// Packed.
+    /// Returns the packed bytes.
     pub(crate) fn packed(&self) -> Packed {
         Packed::of(&self.0)
     }
@@ -59,20 +59,20 @@ impl Packed {
     /// Packs bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
-        // A vector takes everything.
+        // Writing to a vector cannot fail.
         let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
         Self(written.unwrap_or_default())
     }
 
-    /// How many bytes it takes in a page.
+    /// Returns its size in a page, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.0.len().div_ceil(3) * 4
     }
 
-    /// Writes it as an element of a page, which the page's script finds by `name`. Base64 has no letter that ends an element.
+    /// Writes it as an element of a page, which the page's script finds by `name`. Base64 has no character that ends an element.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub(crate) fn write(&self, name: &str, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,

@@ -1,7 +1,7 @@
-//! The page: its frame, style and script, and the data as elements that no browser executes.
+//! The page: its frame, style and script, and the data as elements that browsers do not execute.
 //!
-//! Nothing of a run is written as HTML: all of it is in packed data, which the script shows as text. A Content Security Policy
-//! allows this page's own script and style by their digests, and no network. Called by [`write`](crate::Report::write).
+//! No data of a run is written as HTML: all of it is packed, and the script shows it as text. A Content Security Policy allows
+//! this page's own script and style by their digests, and no network. Used by [`write`](crate::Report::write).
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// The frame: what is there before any script runs.
+/// The frame: the page before any script runs.
 const FRAME: &str = include_str!("../page/frame.html");
 const STYLES: [&str; 2] = [
     include_str!("../page/vendor/uPlot.min.css"),
@@ -17,7 +17,7 @@ const STYLES: [&str; 2] = [
 ];
 const CHARTS: &str = include_str!("../page/vendor/uPlot.iife.min.js");
 const CHARTS_LICENSE: &str = include_str!("../page/vendor/uPlot.LICENSE");
-/// Modules, each after those that it imports from.
+/// Modules, each after the modules that it imports.
 const MODULES: [&str; 23] = [
     include_str!("../page/script/data/units.js"),
     include_str!("../page/script/data/binary.js"),
@@ -44,7 +44,7 @@ const MODULES: [&str; 23] = [
     include_str!("../page/script/main.js"),
 ];
 
-/// The modules as one: what joins them is left out, as their names are all different.
+/// Joins the modules: imports and exports are removed, as all names are unique.
 fn script() -> String {
     let mut script = String::new();
     for line in MODULES.iter().flat_map(|module| module.lines()) {
@@ -56,7 +56,7 @@ fn script() -> String {
     script
 }
 
-/// The digest by which a policy allows an element.
+/// Returns the digest by which a policy allows an element.
 fn digest(content: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(content)))
 }
@@ -64,7 +64,7 @@ fn digest(content: &str) -> String {
 /// Writes the page around its data.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub(crate) fn write(
     out: &mut dyn Write,
     data: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -123,7 +123,7 @@ mod tests {
             );
         }
         assert!(!script.contains("</script") && !script.contains("innerHTML"));
-        // One name, one meaning, as all of them are in one scope.
+        // Each name has one meaning, as all of them are in one scope.
         let mut names: Vec<&str> = script
             .lines()
             .filter_map(|line| {

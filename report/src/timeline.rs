@@ -1,10 +1,9 @@
-//! Who was in which call when: at every scale in buckets, and call by call in pages.
+//! Calls over time: in buckets at every scale, and individually in pages.
 //!
-//! Who is in a trace and how long it is is known before; then calls come one by one. What is kept of them are buckets, pages up to their
-//! limit, and messages of which one side was seen, up to a limit. A row is a thread that calls MPI. Made for a
-//! [`Report`](crate::Report).
+//! The threads and the length of a trace are known before; then calls come one by one. It keeps buckets, pages up to their limit, and
+//! messages with only one side so far, up to a limit. A row is a thread that calls MPI. Created for a [`Report`](crate::Report).
 
-/// Rows that are alike.
+/// Classes of similar rows.
 mod classes;
 /// Kinds of functions.
 mod kinds;
@@ -29,21 +28,21 @@ use kinds::FunctionKind;
 use levels::Levels;
 use pages::{Message, OneCall, PageIndex, Pages, Wait};
 
-/// Rows, at most; threads beyond have none.
+/// Most rows; threads beyond have none.
 const MOST_ROWS: usize = 1 << 15;
-/// Functions that have a number of their own; the others share the next one.
+/// Number of functions with a separate number; the others share the next one.
 const MOST_FUNCTIONS: usize = 254;
-/// Messages of which one side was seen, at most.
+/// Most messages with only one side so far.
 const MOST_HALVES: usize = 1 << 20;
 
-/// Which calls are told one by one.
+/// The selection of calls that are shown individually.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
-    /// Bytes that they may take in the file.
+    /// Most bytes of these calls in the file.
     pub budget: usize,
-    /// Those that were not over before this time, in picoseconds.
+    /// Only calls that ended at this time or later, in picoseconds.
     pub from: u64,
-    /// Those that had begun before this time.
+    /// Only calls that began before this time.
     pub to: u64,
 }
 
@@ -99,39 +98,39 @@ pub(crate) struct Timeline {
     pub(crate) sums: Packed,
 }
 
-/// What a timeline is about.
+/// The description of a timeline.
 #[derive(Debug, Serialize)]
 pub(crate) struct About {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) rows: Vec<Row>,
-    /// Rows that are alike.
+    /// Classes of similar rows.
     pub(crate) classes: Vec<Class>,
-    /// Threads without a row.
+    /// Number of threads without a row.
     pub(crate) beyond: usize,
-    /// By number, from 1.
+    /// Functions by number, from 1.
     pub(crate) functions: Vec<&'static str>,
-    /// The kind of each function, which its colour shows.
+    /// The kind of each function, which determines its colour.
     pub(crate) function_kinds: Vec<u8>,
-    /// Length of the shortest buckets, in picoseconds, and how many scales there are.
+    /// Length of the shortest buckets, in picoseconds, and the number of scales.
     pub(crate) width: u64,
     pub(crate) depth: usize,
     pub(crate) pages: Vec<PageIndex>,
-    /// Every how many pages one was kept.
+    /// One of this many pages was kept.
     pub(crate) stride: usize,
-    /// Calls; equal calls in a row that the trace has as one are one here. And those of them that pages have.
+    /// Number of calls, with a record of several calls counted as one. Then the number of these calls in pages.
     pub(crate) calls: u64,
     pub(crate) exact_calls: u64,
     pub(crate) kinds: Vec<&'static str>,
-    /// Messages of which both sides are known.
+    /// Messages with both sides.
     pub(crate) messages: u64,
 }
 
-/// Who is in a trace, and from when to when.
+/// The threads of a trace, and its begin and end.
 #[derive(Debug, Default)]
 struct Extent {
     rows: BTreeMap<Row, usize>,
-    /// How long each row lasts, from its first call to its last return.
+    /// The duration of each row, from its first call to its last return.
     lengths: Vec<u64>,
     beyond: usize,
     from: u64,
@@ -167,9 +166,9 @@ struct Filling {
     numbers: BTreeMap<&'static str, u8>,
     functions: Vec<&'static str>,
     function_kinds: Vec<u8>,
-    /// By row and function: calls and time.
+    /// Calls and time by row and function.
     sums: classes::Sums,
-    /// By message: the row and the time of the side that was seen.
+    /// By message, the row and the time of the side seen first.
     sent: BTreeMap<u64, (usize, u64)>,
     received: BTreeMap<u64, (usize, u64)>,
     /// The first row of each process.
@@ -178,7 +177,7 @@ struct Filling {
     messages: u64,
 }
 
-/// Makes a timeline, event by event.
+/// Builds a timeline, event by event.
 pub(crate) struct Making<'a> {
     source: Source,
     waits: WaitCollector<'a>,
@@ -186,7 +185,7 @@ pub(crate) struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    /// Nothing made yet, of the trace that was surveyed.
+    /// Creates an empty timeline of the surveyed trace.
     pub(crate) fn new(survey: &'a Survey, detail: Detail) -> Self {
         let (header, communicators) = (survey.header(), survey.communicators());
         Self {
@@ -196,7 +195,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// The next event of the trace.
+    /// Adds the next event of the trace.
     pub(crate) fn observe(&mut self, event: &Event) {
         let Some(call) = self.source.take(event.clone()) else {
             return;
@@ -215,7 +214,7 @@ impl<'a> Making<'a> {
         waits.iter().for_each(|wait| self.filling.wait(wait));
     }
 
-    /// No more events come.
+    /// Ends the input.
     pub(crate) fn finish(mut self) -> Timeline {
         self.waits.end();
         self.waited();
@@ -250,7 +249,7 @@ impl Filling {
         }
     }
 
-    /// The number of a function.
+    /// Returns the number of a function.
     fn function(&mut self, name: &'static str, meaning: &Meaning) -> u8 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -273,7 +272,7 @@ impl Filling {
         let entry = source.picoseconds(call.entry);
         let exit = call.exit.map(|exit| source.picoseconds(exit));
         let function = self.function(call.event.name(), call.event.meaning());
-        // A call that never returned is there to the end.
+        // A call that never returned lasts to the end.
         let last = exit.unwrap_or(self.extent.to).max(entry);
         self.levels.call(row, function, entry, last);
         self.calls += 1;
@@ -308,7 +307,7 @@ impl Filling {
         }
     }
 
-    /// One side of a message was seen; it is a message once the other one was, too.
+    /// Adds one side of a message, which becomes a message with the other one.
     fn side(&mut self, part: &Part, here: (usize, u64), sends: bool) {
         let Some(number) = part.message else { return };
         let (own, other) = match sends {
@@ -389,7 +388,7 @@ impl Filling {
     }
 }
 
-/// What a call says of itself.
+/// Describes a call.
 fn words(call: &Call) -> String {
     let mut words = argument_words(&call.event);
     if call.event.calls() > 1 {

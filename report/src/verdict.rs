@@ -1,7 +1,8 @@
 //! The verdict on a run, in a sentence each: computing, waiting, uneven work, the network, start and end.
 //!
-//! Shares are of the main part: all ranks' time without the calls that start or end MPI, which have a sentence of their own.
-//! Each sentence has the numbers that it is made of, which are those of the analyses. Made for a [`Report`](crate::Report).
+//! Shares are of the main part: all ranks' time without the calls that start or end MPI, which have a separate sentence.
+//! Each sentence contains the numbers that it is based on, which are those of the analyses. Created for a
+//! [`Report`](crate::Report).
 
 use belljar_analysis::{CriticalPath, SiteWait, Statistics, time_words};
 use belljar_mpi::meaning_of;
@@ -10,19 +11,19 @@ use serde::Serialize;
 
 use crate::{Summary, Traced};
 
-/// A sentence, with the section that says more.
+/// A sentence, with the section that has the details.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Verdict {
     /// The subject.
     pub(crate) about: &'static str,
     pub(crate) sentence: String,
-    /// The element's name of the section.
+    /// The name of the section's element.
     pub(crate) section: &'static str,
-    /// Its share in thousandths; the page draws a bar of it.
+    /// Its share in thousandths, which the page draws as a bar.
     pub(crate) thousandths: u64,
 }
 
-/// A share in thousandths, at most 1000.
+/// Returns a share in thousandths, at most 1000.
 fn thousandths(part: u64, of: u64) -> u64 {
     belljar_sim::figures::thousandths(part, of).min(1000)
 }
@@ -30,13 +31,13 @@ fn thousandths(part: u64, of: u64) -> u64 {
 /// Times of all ranks together, in picoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    /// Outside MPI.
+    /// Time outside MPI.
     compute: u64,
-    /// In MPI, start and end left out.
+    /// Time in MPI, without start and end.
     mpi: u64,
-    /// Of that, waiting.
+    /// The part that is waiting.
     waiting: u64,
-    /// In calls that start or end MPI.
+    /// Time in calls that start or end MPI.
     start_and_end: u64,
 }
 
@@ -54,13 +55,13 @@ impl Sums {
         sums
     }
 
-    /// The main part.
+    /// Returns the main part.
     fn main(self) -> u64 {
         self.compute.saturating_add(self.mpi)
     }
 }
 
-/// All sentences.
+/// Returns all sentences.
 pub(crate) fn verdicts(traced: &Traced, summary: Option<&Summary>) -> Vec<Verdict> {
     let sums = Sums::of(traced);
     vec![
@@ -130,7 +131,7 @@ fn is_boundary(function: &str) -> bool {
     meaning_of(function).is_some_and(|meaning| meaning.boundary().is_some())
 }
 
-/// The length of the critical path, in picoseconds.
+/// Returns the length of the critical path, in picoseconds.
 fn length(path: &CriticalPath) -> u64 {
     path.to_ps.saturating_sub(path.from_ps)
 }
@@ -177,7 +178,7 @@ fn wait_words(traced: &Traced, sums: Sums) -> String {
     )
 }
 
-/// The rank whose delays cost most.
+/// Describes the rank with the highest cost of delays.
 fn root_cause(traced: &Traced, waiting: u64) -> Option<String> {
     let delays = traced.waiting.delays.as_ref()?;
     let most = delays.ranks.iter().max_by_key(|rank| rank.total_ps)?;
@@ -193,7 +194,7 @@ fn root_cause(traced: &Traced, waiting: u64) -> Option<String> {
     })
 }
 
-/// The source line of a call that waited, where it is known.
+/// Returns the source line of a call that waited, if known.
 fn place(site: &SiteWait) -> Option<String> {
     let places = site.frames.iter().flat_map(|frame| &frame.places);
     let place = places.into_iter().find(|place| place.file.is_some())?;

@@ -1,4 +1,4 @@
-//! A report in Chromium, and what it shows held against the trace; skipped, loudly, where there is no Chromium.
+//! A report in Chromium, compared with the trace; skipped with a message if there is no Chromium.
 #![allow(clippy::print_stderr)]
 
 use std::fs::File;
@@ -22,14 +22,14 @@ const STENCIL: Stencil = Stencil {
     report: 10,
 };
 
-/// What a guest may write to have a page do something.
+/// A guest's attempt to make a page execute something.
 const HOSTILE: &str = "</script><script>document.title = 'taken over'</script><img src=x onerror=\"document.title = 'taken over'\">";
 
 fn trace(folder: &Path, stencil: Stencil) -> PathBuf {
     changed(folder, stencil, |event| event)
 }
 
-/// The same with each call as `change` makes it.
+/// Writes the same with each call changed by `change`.
 fn changed(folder: &Path, stencil: Stencil, change: impl Fn(Event) -> Event) -> PathBuf {
     let path = folder.join("trace.bjt");
     let contents = Contents {
@@ -67,16 +67,16 @@ fn run(path: &Path) -> Run {
     }
 }
 
-/// Times that a page is opened, at most.
+/// Most times that a page is opened.
 const OPENED: usize = 20;
 
-/// The page as Chromium has it once its script is through; `None` without Chromium.
+/// Returns the page in Chromium after its script has run; `None` without Chromium.
 fn shown(folder: &Path, report: &Report) -> Option<String> {
     shown_with(folder, report, "")
 }
 
-/// The same once it says `words`. Chromium ends after virtual time, of which none passes for its threads that unpack data: where those are late, the page
-/// is opened again.
+/// Returns the same once the page contains `words`. Chromium ends after virtual time, which does not pass for its threads that unpack data: if those are
+/// late, the page is opened again.
 fn shown_with(folder: &Path, report: &Report, words: &str) -> Option<String> {
     let path = folder.join("report.html");
     report.write(&mut File::create(&path).unwrap()).unwrap();
@@ -110,7 +110,7 @@ fn shown_with(folder: &Path, report: &Report, words: &str) -> Option<String> {
     Some(page)
 }
 
-/// What the page says of why it failed.
+/// Returns the page's reason for a failure.
 fn said(page: &str) -> &str {
     page.split("data-failed=\"")
         .nth(1)
@@ -118,7 +118,7 @@ fn said(page: &str) -> &str {
         .unwrap_or("no word of why")
 }
 
-/// The rows of a table by its caption, each with its cells' texts.
+/// Returns the rows of a table by its caption, each with its cells' texts.
 fn rows(page: &str, caption: &str) -> Vec<Vec<String>> {
     let (_, table) = page
         .split_once(&format!("<caption>{caption}</caption>"))
@@ -130,14 +130,14 @@ fn rows(page: &str, caption: &str) -> Vec<Vec<String>> {
     cells.collect()
 }
 
-/// A cell's text, without what is in it besides.
+/// Returns a cell's text, without nested elements.
 fn text(cell: &str) -> String {
     let (_, inner) = cell.split_once('>').unwrap();
     let (text, _) = inner.split_once('<').unwrap();
     text.replace("&nbsp;", " ").replace('\u{a0}', " ")
 }
 
-/// A number with its digits in groups.
+/// Formats a number with its digits in groups.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let places = digits.chars().enumerate();
@@ -159,7 +159,7 @@ fn a_report_shows_what_the_trace_has() {
         run,
         ..Report::default()
     };
-    // The whole run is few enough calls to be drawn one by one, with all messages of which both sides are known.
+    // The whole run has few enough calls to be drawn one by one, with all messages that have both sides.
     let drawn = format!("Single calls, {} messages", grouped(waiting.messages));
     let Some(page) = shown_with(folder.path(), &report, &drawn) else {
         return;
@@ -167,7 +167,7 @@ fn a_report_shows_what_the_trace_has() {
     let functions = rows(&page, "Functions");
     assert_eq!(functions.len(), statistics.functions.len());
     for (row, function) in functions.iter().zip(&statistics.functions) {
-        // The page rounds as the command does.
+        // The page rounds like the command.
         assert_eq!(
             row[..3],
             [
@@ -298,7 +298,7 @@ fn two_runs_stand_side_by_side() {
 #[test]
 fn of_many_ranks_one_of_each_class_is_shown() {
     let folder = tempfile::tempdir().unwrap();
-    // Nearly all that a rank does are rounds, and each fourth one's are of another function.
+    // A rank spends nearly all its time in rounds, and each fourth one calls another function.
     let stencil = Stencil {
         width: 12,
         height: 8,

@@ -1,17 +1,17 @@
-//! The page's script, checked and tested by the tools of its own language; skipped, loudly, where these are not there.
+//! The page's script, checked and tested by the tools of its own language; skipped with a message if these are missing.
 #![allow(clippy::print_stderr)]
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The compiler that checks the types, as npm has it.
+/// The compiler that checks the types, from npm.
 const TYPESCRIPT: &str = "typescript@5.9.3";
 
 fn page() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("page")
 }
 
-/// What a command printed, if it could be started and ended well; else what it said.
+/// Runs a command. Returns its output if it succeeded, otherwise its error output; `None` if it could not be started.
 fn run(program: &str, arguments: &[&str]) -> Option<Result<String, String>> {
     let mut command = Command::new(program);
     let output = command.args(arguments).current_dir(page()).output().ok()?;

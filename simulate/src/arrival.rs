@@ -1,29 +1,29 @@
-//! When jobs come, and how long they take, by chance.
+//! Random arrivals and durations of jobs.
 //!
-//! All chance is of a seed: the same seed gives the same times. Called by who reads a mix.
+//! All random numbers come from a seed: the same seed yields the same times. Used by readers of mixes.
 
 use belljar_sim::Random;
 
 use crate::job::Nanos;
 
-/// A distribution of spans of time. Its parameters are nanoseconds but for the shape.
+/// A distribution of spans of time. Its parameters are nanoseconds, except for the shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Always the same.
+    /// A constant.
     Constant(f64),
-    /// Equally likely between two.
+    /// Uniform between two values.
     Uniform {
-        /// At least.
+        /// The least value, included.
         least: f64,
-        /// Less than.
+        /// The upper end, excluded.
         most: f64,
     },
-    /// Of events that come independently of each other.
+    /// The distance of independent events.
     Exponential {
         /// Their mean distance.
         mean: f64,
     },
-    /// With scale and shape: 1 is the exponential one, below that some are much longer than most.
+    /// With scale and shape: 1 is the exponential distribution, below that some values are much longer than most.
     Weibull {
         /// The scale.
         scale: f64,
@@ -33,9 +33,9 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// A span of it.
+    /// Draws a span.
     pub fn draw(self, random: &mut Random) -> Nanos {
-        // From 0, which is possible, to 1, which is not.
+        // From 0, inclusive, to 1, exclusive.
         let chance = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         let span = match self {
             Self::Constant(span) => span,
@@ -46,7 +46,7 @@ impl Distribution {
         span.max(0.0) as Nanos
     }
 
-    /// Whether its parameters make a distribution.
+    /// True if its parameters are valid.
     pub fn is_one(self) -> bool {
         let fine = |value: f64| value.is_finite() && value >= 0.0;
         match self {
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// Mean and variance of many.
+    /// Returns mean and variance of many samples.
     fn moments(distribution: Distribution) -> (f64, f64) {
         let mut random = Random::new(Seed(7), "test", 0);
         let many: Vec<f64> = (0..40_000)
@@ -91,7 +91,7 @@ mod tests {
             most: 3e6,
         });
         assert!(close(mean, 2e6) && close(variance, 4e12 / 12.0));
-        // Of shape 2: mean and variance are scale times gamma(1.5), and scale squared times (1 - pi / 4).
+        // With shape 2: mean and variance are scale times gamma(1.5), and scale squared times (1 - pi / 4).
         let (mean, variance) = moments(Distribution::Weibull {
             scale: 1e6,
             shape: 2.0,

@@ -1,6 +1,6 @@
-//! Jobs: when they come, what they need, and what they send.
+//! Jobs: their arrivals, their needs, and their traffic.
 //!
-//! Times are nanoseconds from the beginning of the simulation. Made by who reads a mix or a log of a workload; read by the simulation.
+//! Times are nanoseconds from the beginning of the simulation. Created by readers of mixes and workload logs; read by the simulation.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ pub type Nanos = u64;
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// What it is called; several may be called the same.
+    /// Its name, which need not be unique.
     pub name: Arc<str>,
-    /// When it is submitted.
+    /// The time of its submission.
     pub arrival: Nanos,
-    /// Its processes.
+    /// The number of its processes.
     pub ranks: u32,
-    /// How long it runs.
+    /// Its duration.
     pub duration: Nanos,
-    /// How long its user says that it runs, which is what schedulers know. It is ended then.
+    /// Its user's estimate of the duration, which schedulers use. The job is terminated then.
     pub estimate: Nanos,
-    /// Of jobs that wait, those of higher priority are first.
+    /// Waiting jobs with higher priority are first.
     pub priority: i64,
-    /// What its processes send while it runs.
+    /// The traffic of its processes while it runs.
     pub traffic: Arc<Traffic>,
-    /// The traced run that it is like, by whoever knows it.
+    /// The index of a traced run that represents it, for callers with traced runs.
     pub run: Option<usize>,
 }
 
-/// What processes of a job send to each other: a constant flow while the job runs.
+/// The traffic between processes of a job: constant flows while the job runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// Pairs of ranks, each once, and bits a second from the first to the second.
+    /// Distinct pairs of ranks, and bits a second from the first to the second.
     pub flows: Vec<Flow>,
 }
 
-/// What goes from one process to another.
+/// The flow from one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Flow {
     /// The sender's rank.
@@ -48,26 +48,26 @@ pub struct Flow {
     pub rate: u64,
 }
 
-/// A pattern of communication that has a name.
+/// A named pattern of communication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// Nothing is sent.
+    /// No traffic.
     Silent,
     /// Each rank sends to the next, the last one to the first.
     Ring,
     /// Each rank sends to its four neighbours in the most square grid, which is a torus.
     Stencil,
-    /// Each rank sends to all others, to each as much.
+    /// Each rank sends to all others, the same rate to each.
     AllToAll,
-    /// Each rank sends to rank XOR 1, 2, 4 and so on, as far as these are there: dimensions of a hypercube.
+    /// Each rank sends to rank XOR 1, 2, 4 and so on, as far as these exist: dimensions of a hypercube.
     Hypercube,
     /// Rank `i` of the most square grid's row `r` and column `c` sends to the rank of row `c` and column `r`, if the grid is square.
     Transpose,
 }
 
 impl Traffic {
-    /// A pattern among so many ranks, each of which sends `rate` bits a second in all.
+    /// Returns the traffic of a pattern among this many ranks, with `rate` bits a second sent by each in total.
     pub fn of(pattern: Pattern, ranks: u32, rate: u64) -> Self {
         let flows = (0..ranks).flat_map(|from| {
             let mut others = partners(pattern, ranks, from);
@@ -86,14 +86,14 @@ impl Traffic {
         }
     }
 
-    /// Bits a second of all pairs together.
+    /// Returns the bits a second of all pairs together.
     pub fn rate(&self) -> u64 {
         let rates = self.flows.iter().map(|flow| flow.rate);
         rates.fold(0, u64::saturating_add)
     }
 }
 
-/// To whom a rank sends.
+/// Returns the receivers of a rank.
 fn partners(pattern: Pattern, ranks: u32, from: u32) -> Vec<u32> {
     match pattern {
         Pattern::Silent => Vec::new(),
@@ -124,7 +124,7 @@ fn partners(pattern: Pattern, ranks: u32, from: u32) -> Vec<u32> {
     }
 }
 
-/// Rows and columns of the most square grid of so many places.
+/// Returns rows and columns of the most square grid with this many positions.
 fn grid(places: u32) -> [u32; 2] {
     let mut rows = (f64::from(places).sqrt() as u32).max(1);
     while !places.is_multiple_of(rows) {
@@ -150,7 +150,7 @@ mod tests {
             flows(Pattern::Ring, 3),
             [(0, 1, 120), (1, 2, 120), (2, 0, 120)]
         );
-        // Two rows of three: above and below are the same.
+        // Two rows of three: the neighbours above and below are the same.
         assert_eq!(
             flows(Pattern::Stencil, 6)[..3],
             [(0, 1, 40), (0, 2, 40), (0, 3, 40)]

@@ -1,29 +1,30 @@
-//! Many jobs on one interconnect: when they come, which starts on which hosts, and what links carry then.
+//! Many jobs on one interconnect: their arrivals, their start and hosts, and the load of links.
 //!
-//! [`Simulation`] plays jobs under [`Policies`]: a scheduler, a selection of hosts, a mapping of processes, a router; each is a trait that others may implement. Knows no trace and no guest.
-//! Called by `belljar simulate`.
+//! [`Simulation`] plays jobs under [`Policies`]: a scheduler, a selection of hosts, a mapping of processes, a router; each is a trait that users may implement. This
+//! crate uses neither traces nor guests. Used by `belljar simulate`.
 //!
-//! From top to bottom: `simulation` knows all; `scheduler`, `selection`, `mapping` and `routing` are policies and do not know each other; `job` and `load` know nothing of them.
+//! From top to bottom: `simulation` uses all; `scheduler`, `selection`, `mapping` and `routing` are policies, independent of each other; `job` and `load` do not use
+//! them.
 
-/// When jobs come, by chance.
+/// Random arrivals of jobs.
 mod arrival;
-/// Jobs and what they send.
+/// Jobs and their traffic.
 mod job;
-/// What links carry.
+/// The load of links.
 mod load;
 /// Logs of workloads.
 mod log;
-/// Which process is on which host.
+/// Mapping of processes to hosts.
 mod mapping;
-/// What a simulation says of a machine.
+/// Measures of a simulation.
 mod measures;
-/// What policies remember.
+/// The state of policies.
 mod memory;
-/// Over which links flows go.
+/// Routing of flows over links.
 mod routing;
-/// Which jobs start.
+/// Scheduling of jobs.
 mod scheduler;
-/// Which hosts a job gets.
+/// Selection of hosts for jobs.
 mod selection;
 /// A topology for tests.
 #[cfg(test)]

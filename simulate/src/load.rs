@@ -1,7 +1,8 @@
-//! What links carry: bits a second now, and over time.
+//! The load of links: bits a second now, and over time.
 //!
-//! Links are directions of links of the topology, by twice the link's number and one more downwards. Sums are of whole numbers, so that what is added and taken away leaves nothing.
-//! Mean and variance over links are kept as sums, and the highest load by how many links have each load, so that a change costs no more in a larger network. Called by the simulation.
+//! Links are directions of links of the topology, numbered by twice the link's number, plus one for downwards. Sums are of integers, so that adding and removing a flow
+//! leaves no remainder. Mean and variance over links are kept as sums, and the highest load by the number of links with each load. The cost of a change therefore does
+//! not depend on the size of the network. Used by the simulation.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +10,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Nanos;
 
-/// Directions of links, and what they carry.
+/// Directions of links, and their load.
 #[derive(Clone, Debug)]
 pub struct Loads {
     /// Bits a second, by link.
     now: Vec<u64>,
-    /// What links can carry.
+    /// The capacity of links.
     capacity: Vec<u64>,
-    /// Bits carried, and when that was worked out.
+    /// Bits carried, and the time up to which they are computed.
     carried: Vec<(f64, Nanos)>,
-    /// The most that each has carried.
+    /// The highest load of each.
     most: Vec<u64>,
-    /// How many links have which load.
+    /// Number of links by load.
     counts: BTreeMap<u64, u32>,
     sum: u128,
     squares: f64,
 }
 
-/// What links carry together at some time.
+/// The load of all links at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// When, in nanoseconds.
+    /// The time, in nanoseconds.
     pub time: Nanos,
     /// Bits a second on the busiest link.
     pub maximum: u64,
@@ -39,35 +40,35 @@ pub struct Load {
     pub variance: f64,
 }
 
-/// What a link carried.
+/// The load of a link over time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LinkUse {
     /// Bits a second, mean over the time.
     pub mean: f64,
-    /// The most at any time.
+    /// The highest load.
     pub maximum: u64,
-    /// What it can carry.
+    /// Its capacity.
     pub capacity: u64,
 }
 
-/// All that changes of [`Loads`], as plain values.
+/// The mutable state of [`Loads`], as plain values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LoadsState {
-    /// By link: bits a second now, bits carried, when that was worked out, and the most.
+    /// By link: bits a second now, bits carried, the time up to which they are computed, and the highest load.
     links: Vec<(u64, f64, Nanos, u64)>,
     /// A sum whose last bits depend on the order of all changes.
     squares: f64,
 }
 
 impl LoadsState {
-    /// Whether links carry this now.
+    /// True if links have this load now.
     pub(crate) fn carries(&self, now: &[u64]) -> bool {
         self.links.iter().map(|(now, ..)| now).eq(now)
     }
 }
 
 impl Loads {
-    /// All that changes.
+    /// Returns the mutable state.
     pub(crate) fn save(&self) -> LoadsState {
         let links = self.now.iter().zip(&self.carried).zip(&self.most);
         LoadsState {
@@ -78,7 +79,7 @@ impl Loads {
         }
     }
 
-    /// Continues at `time` from `state`, which anybody may have written; whether it can be one of these links. If not, nothing has changed.
+    /// Continues at `time` from an untrusted `state`, and returns true if it fits these links. Otherwise, nothing has changed.
     #[must_use]
     pub(crate) fn restore(&mut self, time: Nanos, state: &LoadsState) -> bool {
         let amount = |value: f64| value.is_finite() && value >= 0.0;
@@ -104,7 +105,7 @@ impl Loads {
         true
     }
 
-    /// Of links that can carry so much, and carry nothing.
+    /// Creates links of these capacities, without load.
     pub fn new(capacity: Vec<u64>) -> Self {
         let links = capacity.len();
         Self {
@@ -118,23 +119,23 @@ impl Loads {
         }
     }
 
-    /// What a link carries now, in bits a second.
+    /// Returns a link's current load, in bits a second.
     pub fn of(&self, link: u32) -> u64 {
         self.now.get(link as usize).copied().unwrap_or(0)
     }
 
-    /// What a link can carry.
+    /// Returns a link's capacity.
     pub fn capacity(&self, link: u32) -> u64 {
         self.capacity.get(link as usize).copied().unwrap_or(0)
     }
 
-    /// From `time` on a link carries more.
+    /// Increases a link's load from `time` on.
     pub fn add(&mut self, time: Nanos, link: u32, rate: u64) {
         let was = self.of(link);
         self.set(time, link, was.saturating_add(rate));
     }
 
-    /// From `time` on it carries less.
+    /// Decreases a link's load from `time` on.
     pub fn remove(&mut self, time: Nanos, link: u32, rate: u64) {
         let was = self.of(link);
         self.set(time, link, was.saturating_sub(rate));
@@ -161,7 +162,7 @@ impl Loads {
         *self.counts.entry(rate).or_default() += 1;
     }
 
-    /// What links carry together at `time`.
+    /// Returns the load of all links at `time`.
     pub fn at(&self, time: Nanos) -> Load {
         let links = self.now.len().max(1) as f64;
         let mean = self.sum as f64 / links;
@@ -170,7 +171,7 @@ impl Loads {
             time,
             maximum,
             mean,
-            // Rounding may leave a trifle below nothing.
+            // Rounding may leave a slightly negative value.
             variance: match maximum {
                 0 => 0.0,
                 _ => (self.squares / links - mean * mean).max(0.0),
@@ -178,7 +179,7 @@ impl Loads {
         }
     }
 
-    /// What each link carried from the beginning until `time`.
+    /// Returns the load of each link from the beginning until `time`.
     pub fn uses(&self, time: Nanos) -> Vec<LinkUse> {
         let seconds = time.max(1) as f64 / 1e9;
         let links = (0..).zip(&self.now);
@@ -209,7 +210,7 @@ mod tests {
         loads.add(SECOND, 0, 2);
         let load = loads.at(SECOND);
         assert_eq!((load.maximum, load.mean), (8, 2.5));
-        // Loads of 8, 2, 0, 0: squares 68 over 4, less 2.5 squared.
+        // Loads of 8, 2, 0, 0: squares 68 over 4, minus 2.5 squared.
         assert_eq!(load.variance, 10.75);
         loads.remove(3 * SECOND, 0, 6);
         assert_eq!(loads.at(3 * SECOND).maximum, 2);

@@ -1,7 +1,7 @@
 //! Logs of workloads in the Standard Workload Format (D. Feitelson, Parallel Workloads Archive, version 2.2).
 //!
-//! A line is a job with 18 fields, of which -1 means that it is not known; lines that begin with `;` are remarks. What is taken of a job: when it was submitted, how
-//! long it ran, its processors, and how long its user asked for. Lines that are none, and jobs that did not run, are left out and counted. Called by who reads a mix.
+//! A line is a job with 18 fields, with -1 for unknown values; lines that begin with `;` are comments. The fields used are a job's submission, its duration, its
+//! processors, and its user's requested time. Invalid lines, and jobs that did not run, are left out and counted. Used by readers of mixes.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -16,30 +16,30 @@ use crate::job::Nanos;
 pub struct LoggedJob {
     /// Its number in the log.
     pub number: u64,
-    /// When it was submitted.
+    /// The time of its submission.
     pub arrival: Nanos,
-    /// How long it ran.
+    /// Its duration.
     pub duration: Nanos,
-    /// How long its user asked for; as long as it ran where that is not known.
+    /// Its user's requested time; the duration if unknown.
     pub estimate: Nanos,
     /// Its processors.
     pub processors: u32,
 }
 
-/// What a log has.
+/// The contents of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// Its jobs, by when they were submitted.
+    /// Its jobs, in the order of submission.
     pub jobs: Vec<LoggedJob>,
-    /// Jobs that did not run, or of which is not known how long or on how many processors.
+    /// Jobs that did not run, or with unknown duration or number of processors.
     pub incomplete: u64,
-    /// Lines that are no jobs, by the first of them, from 1.
+    /// Number of invalid lines, and the first of them, from 1.
     pub broken: Option<(u64, u64)>,
 }
 
-/// Bytes of a log that is compressed, at most.
+/// Most bytes of a compressed log.
 const LONGEST_TEXT: u64 = 1 << 30;
-/// First bytes of compressed files, the program that makes them, and the one that undoes it.
+/// First bytes of compressed files, the program that creates them, and the one that decompresses them.
 const COMPRESSED: [(&[u8], &str, &str); 6] = [
     (b"\x1f\x8b", "gzip", "gunzip"),
     (b"\x1f\x9d", "compress", "uncompress"),
@@ -48,16 +48,16 @@ const COMPRESSED: [(&[u8], &str, &str); 6] = [
     (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
     (b"PK\x03\x04", "zip", "unzip"),
 ];
-/// The longest line that may be one.
+/// Longest valid line.
 const LONGEST: u64 = 4096;
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 const SECOND: f64 = 1e9;
 
 impl Log {
     /// Reads the log at `path`, which may be compressed by gzip.
     ///
     /// # Errors
-    /// When it cannot be read, is compressed by another program, or has more than a gibibyte of text.
+    /// Returns an error if it cannot be read, is compressed by another program, or has more than a gibibyte of text.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = BufReader::new(open_input(path)?);
         let start = file.fill_buf()?;
@@ -85,7 +85,7 @@ impl Log {
     /// Reads a log's text.
     ///
     /// # Errors
-    /// Those of `from`.
+    /// Returns the errors of `from`.
     pub fn read(from: impl BufRead) -> io::Result<Self> {
         let mut log = Self::default();
         let mut from = from;
@@ -116,7 +116,7 @@ impl Log {
     }
 }
 
-/// A line's job; `Some(None)` if it did not run, `None` if the line is none.
+/// Parses a line's job; `Some(None)` if it did not run, `None` if the line is invalid.
 fn job(line: &str) -> Option<Option<LoggedJob>> {
     let fields: Vec<f64> = line
         .split_whitespace()
@@ -127,7 +127,7 @@ fn job(line: &str) -> Option<Option<LoggedJob>> {
     }
     let known = |at: usize| Some(fields[at]).filter(|value| *value >= 0.0);
     let job = || {
-        // Of processors, those that it got come before those that it asked for.
+        // Allocated processors take precedence over requested ones.
         let processors = [known(4), known(7)].into_iter().flatten();
         let processors = processors
             .filter(|count| *count >= 1.0)
@@ -189,7 +189,7 @@ mod tests {
             out.write_all(text.as_bytes()).unwrap();
             out.finish().unwrap()
         };
-        // Two members, as `cat a.gz b.gz` makes them.
+        // Two members, as created by `cat a.gz b.gz`.
         let bytes = [packed(line(1)), packed(line(2))].concat();
         std::fs::write(&path, &bytes).unwrap();
         let numbers = |log: Log| log.jobs.iter().map(|job| job.number).collect::<Vec<_>>();

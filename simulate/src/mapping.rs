@@ -1,30 +1,30 @@
-//! Which of a job's hosts each of its processes is on.
+//! Mapping of a job's processes to its hosts.
 //!
-//! Called by the simulation when a job has got its hosts. Each host takes at most `slots` processes.
+//! Used by the simulation when a job has got its hosts. Each host takes at most `slots` processes.
 
 use belljar_fabric::Topology;
 
 use crate::job::Traffic;
 use crate::memory::Memory;
 
-/// What is to be placed.
+/// A mapping's input.
 #[derive(Clone, Copy, Debug)]
 pub struct Placing<'a> {
-    /// Processes.
+    /// Number of processes.
     pub ranks: u32,
-    /// The job's hosts, in the order in which it got them: enough for all processes.
+    /// The job's hosts, in the order of their selection: enough for all processes.
     pub hosts: &'a [u32],
-    /// Processes on each host, at most.
+    /// Most processes on each host.
     pub slots: u32,
-    /// What they send.
+    /// Their traffic.
     pub traffic: &'a Traffic,
     /// The network.
     pub topology: &'a Topology,
 }
 
-/// Places processes. Implement it for a policy of your own.
+/// Places processes. Implement it for a custom policy.
 pub trait Mapping: Memory {
-    /// The host of each process.
+    /// Returns the host of each process.
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32>;
 }
 
@@ -42,7 +42,7 @@ impl Mapping for Block {
     }
 }
 
-/// Goes round the hosts.
+/// Distributes processes round robin.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cyclic;
 
@@ -55,7 +55,8 @@ impl Mapping for Cyclic {
     }
 }
 
-/// Places next the process with most traffic to those that are placed, on the host with a slot from which that traffic goes over fewest switches.
+/// Places the process with the most traffic to placed ones next, on the host with a free slot from which that traffic crosses the fewest
+/// switches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
 
@@ -74,7 +75,7 @@ impl Mapping for Greedy {
         }
         let mut places: Vec<Option<usize>> = vec![None; ranks];
         let mut left = vec![placing.slots.max(1); placing.hosts.len()];
-        // Traffic of each with those that are placed.
+        // Traffic of each process with placed ones.
         let mut drawn = vec![0_u64; ranks];
         for _ in 0..ranks {
             let waiting = (0..ranks).filter(|rank| places[*rank].is_none());
@@ -108,7 +109,7 @@ impl Mapping for Greedy {
     }
 }
 
-/// How far hosts are apart: on one host, below one switch, or further.
+/// Returns the distance of hosts: on one host, below one switch, or further.
 fn distance(topology: &Topology, one: u32, other: u32) -> u32 {
     match (
         one == other,
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn mappings_place_as_they_say() {
         let topology = two_levels();
-        // Ranks 0 and 2 exchange most, 1 and 3 as well; 0 and 1 a little.
+        // Ranks 0 and 2 exchange most, as do 1 and 3; 0 and 1 exchange a little.
         let flow = |from, to, rate| Flow { from, to, rate };
         let traffic = Traffic {
             flows: vec![flow(0, 2, 100), flow(3, 1, 90), flow(0, 1, 1)],

@@ -1,62 +1,62 @@
-//! What a simulation says of a machine and its policies: waiting, slowdown, utilisation.
+//! Measures of a simulation: waiting, slowdown, utilisation.
 //!
-//! Slowdown is the time from arrival to end over the time that a job ran; the bounded one takes no job to run less than ten seconds (D. Feitelson, L. Rudolph, U. Schwiegelshohn, K. Sevcik and P. Wong, "Theory
-//! and practice in parallel job scheduling", 1997). Made of what became of jobs; shown by `belljar simulate`.
+//! Slowdown is the time from arrival to end over a job's duration; the bounded one assumes durations of at least ten seconds (D. Feitelson, L. Rudolph, U.
+//! Schwiegelshohn, K. Sevcik and P. Wong, "Theory and practice in parallel job scheduling", 1997). Computed from the outcomes of jobs; shown by `belljar simulate`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Job, Nanos};
 use crate::simulation::Simulated;
 
-/// Nanoseconds below which a job's length is not taken for slowdowns that are bounded.
+/// Least duration for bounded slowdowns, in nanoseconds.
 const BOUND: f64 = 10e9;
 
-/// A job's own.
+/// Measures of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JobMeasures {
     /// Nanoseconds from arrival to start.
     pub waited: Nanos,
     /// Nanoseconds from start to end.
     pub ran: Nanos,
-    /// From arrival to end, over how long it ran.
+    /// Time from arrival to end, over its duration.
     pub slowdown: f64,
-    /// The same, bounded; 1 at least.
+    /// The bounded slowdown, at least 1.
     pub bounded: f64,
 }
 
-/// Those of all jobs that ended.
+/// Measures over all jobs that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// Jobs that ended.
     pub ended: u64,
     /// Jobs that did not.
     pub left: u64,
-    /// When the last one ended, in seconds.
+    /// The end of the last job, in seconds.
     pub makespan_s: f64,
     /// The share of all hosts' time in which they had a job.
     pub utilisation: f64,
-    /// Seconds from arrival to start: mean, and the longest.
+    /// Mean seconds from arrival to start.
     pub mean_wait_s: f64,
-    /// The longest.
+    /// Most seconds from arrival to start.
     pub longest_wait_s: f64,
     /// Mean slowdown.
     pub mean_slowdown: f64,
     /// Mean bounded slowdown.
     pub mean_bounded_slowdown: f64,
-    /// How many times as long as alone jobs ran, in the mean: 1 where they do not change each other's length.
+    /// Mean factor by which jobs ran longer than alone: 1 if they do not affect each other's durations.
     pub mean_stretch: f64,
-    /// Bits a second on the busiest link, the most at any time.
+    /// The highest load of the busiest link, in bits a second.
     pub highest_load: u64,
     /// Bits a second, mean over links and time.
     pub mean_load: f64,
-    /// The largest share of what a link can carry that any was to carry, at any time: more than 1 is more than it can.
+    /// The highest load of a link as a share of its capacity; more than 1 exceeds the capacity.
     pub highest_share: f64,
     /// Variance over links, mean over time.
     pub mean_variance: f64,
 }
 
 impl JobMeasures {
-    /// Those of a job, if it ended.
+    /// Returns the measures of a job, if it ended.
     pub fn of(simulated: &Simulated, job: usize, jobs: &[Job]) -> Option<Self> {
         let outcome = &simulated.jobs[job];
         let (start, end) = (outcome.start?, outcome.end?);
@@ -72,7 +72,7 @@ impl JobMeasures {
 }
 
 impl Measures {
-    /// Those of a simulation on so many hosts.
+    /// Returns the measures of a simulation on this many hosts.
     pub fn of(simulated: &Simulated, jobs: &[Job], hosts: u32) -> Self {
         let each = (0..jobs.len()).map(|job| (job, JobMeasures::of(simulated, job, jobs)));
         let (mut all, mut busy, mut waits) = (Self::default(), 0.0, 0.0);

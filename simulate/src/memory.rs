@@ -1,15 +1,16 @@
-//! What policies remember from one decision to the next.
+//! The state of policies between decisions.
 //!
-//! A simulation that continues from saved state decides as if it had never been broken off: what its policies remember is part of that state. Implemented by each policy; called by the simulation.
+//! A simulation that continues from saved state decides as without interruption, so the state of its policies is part of it. Implemented by each policy; used by the
+//! simulation.
 
-/// What a policy remembers. For one that decides by what it is asked alone, as most do, an empty `impl` is enough.
+/// The state of a policy. For a stateless policy, as most are, an empty `impl` suffices.
 pub trait Memory {
-    /// All that it remembers and that its decisions depend on.
+    /// Returns the whole state that its decisions depend on.
     fn save(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Remembers what was saved; whether it can be that of such a policy. The bytes may be anybody's.
+    /// Restores the saved state, and returns true if it is valid for such a policy. The bytes are untrusted.
     #[must_use]
     fn restore(&mut self, saved: &[u8]) -> bool {
         saved.is_empty()

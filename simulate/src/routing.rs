@@ -1,6 +1,6 @@
-//! Over which links a job's flows go.
+//! Routing of a job's flows over links.
 //!
-//! Called by the simulation when a job's processes are placed. A policy is told the placement, the traffic, and what links carry now.
+//! Used by the simulation when a job's processes are placed. A policy gets the placement, the traffic, and the current load of links.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::job::Traffic;
 use crate::load::Loads;
 use crate::memory::Memory;
 
-/// A way, by its links as [`Loads`] numbers them.
+/// A route, by its links as numbered by [`Loads`].
 pub type Way = Arc<[u32]>;
 
 /// A job whose flows are to be routed.
@@ -19,21 +19,22 @@ pub type Way = Arc<[u32]>;
 pub struct Placed<'a> {
     /// The host of each process.
     pub places: &'a [u32],
-    /// What they send.
+    /// Their traffic.
     pub traffic: &'a Traffic,
-    /// What links carry, without the job.
+    /// The load of links, without the job.
     pub loads: &'a Loads,
     /// The network.
     pub topology: &'a Topology,
 }
 
-/// Routes flows. Implement it for a policy of your own.
+/// Routes flows. Implement it for a custom policy.
 pub trait Router: Memory {
-    /// The way of each flow of the job's traffic, in their order; empty within a host.
+    /// Returns the route of each flow of the job's traffic, in their order; empty within a host.
     fn route(&mut self, placed: Placed<'_>) -> Vec<Way>;
 }
 
-/// As runs and replays route: by the fabric's own rules. Those that look at queues look at the links' loads here, with the flows of the job that were routed before.
+/// Routes like runs and replays, by the fabric's own rules. Adaptive rules use the links' loads in place of queues, including the job's flows that were routed
+/// before.
 #[derive(Debug)]
 pub struct Fabric {
     paths: Paths,
@@ -41,14 +42,14 @@ pub struct Fabric {
     known: BTreeMap<(u32, u32), Way>,
 }
 
-/// Ways that are remembered, at most.
+/// Most cached routes.
 const REMEMBERED: usize = 1 << 20;
 
 impl Fabric {
-    /// By these rules.
+    /// Creates a router with these rules.
     ///
     /// # Errors
-    /// When the topology is none for them.
+    /// Returns an error if the topology does not fit the rules.
     pub fn new(topology: &Topology, routes: &Routes) -> Result<Self, RoutingError> {
         Ok(Self {
             paths: Paths::new(topology, routes)?,
@@ -85,7 +86,7 @@ impl Fabric {
     }
 }
 
-/// Ways that are known are found again.
+/// The cache needs no saving, as it is recomputed.
 impl Memory for Fabric {}
 
 impl Router for Fabric {
@@ -107,21 +108,21 @@ impl Router for Fabric {
     }
 }
 
-/// The largest flows first, each over the one of several ways of least cost on which the busiest link would be least busy, by its share of what the link can carry.
+/// Routes the largest flows first, each over the one of several shortest routes that minimizes the load of its busiest link, relative to the capacity.
 #[derive(Debug)]
 pub struct Greedy {
-    /// Ways by chance, from several seeds.
+    /// Random routes, from several seeds.
     several: Vec<Fabric>,
 }
 
-/// Ways that are tried.
+/// Number of routes that are tried.
 const TRIED: u64 = 16;
 
 impl Greedy {
-    /// Of a topology.
+    /// Creates a router for a topology.
     ///
     /// # Errors
-    /// When the topology is none for routing by chance, which there is none.
+    /// Returns an error if the topology does not support random routing; all topologies do.
     pub fn new(topology: &Topology, seed: u64) -> Result<Self, RoutingError> {
         let of = |number: u64| {
             let routes = Routes {
@@ -179,7 +180,7 @@ mod tests {
     use crate::job::Flow;
     use crate::shapes::two_levels;
 
-    /// The load of the busiest link when four flows go from one switch's hosts to the other's.
+    /// Returns the load of the busiest link with four flows from one switch's hosts to the other's.
     fn busiest(router: &mut dyn Router) -> u64 {
         let topology = two_levels();
         let flow = |from: u32| Flow {
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn policies_spread_flows_as_they_say() {
-        // All over the first of four upper switches; one over each.
+        // All flows over the first of four upper switches; then one over each.
         assert_eq!(busiest(&mut fabric(Routing::Shortest)), 4_000);
         assert_eq!(busiest(&mut fabric(Routing::DModK)), 1_000);
         assert_eq!(busiest(&mut fabric(Routing::Adaptive)), 1_000);

@@ -1,51 +1,51 @@
-//! Which of the jobs that wait are started.
+//! Scheduling of waiting jobs.
 //!
-//! Schedulers know when running jobs end by their users' estimates. Jobs wait in the order of priority, and of arrival among equals. Called by the simulation whenever a job has come or
-//! ended.
+//! Schedulers know the ends of running jobs from their users' estimates. Jobs wait in the order of priority, and of arrival for equal priorities. Used by the simulation
+//! whenever a job has arrived or ended.
 
 use crate::job::Nanos;
 use crate::memory::Memory;
 
-/// A job that waits.
+/// A waiting job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Its number.
     pub job: usize,
-    /// Hosts that it needs.
+    /// Number of hosts that it needs.
     pub hosts: u32,
-    /// How long it runs, by its user's estimate.
+    /// Its duration, by its user's estimate.
     pub estimate: Nanos,
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// When it ends, by its user's estimate.
+    /// Its end, by its user's estimate.
     pub ends: Nanos,
-    /// Hosts that it has.
+    /// Number of its hosts.
     pub hosts: u32,
 }
 
-/// What a scheduler sees.
+/// A scheduler's input.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue<'a> {
     /// The time.
     pub now: Nanos,
-    /// Jobs that wait, in order.
+    /// Waiting jobs, in order.
     pub waiting: &'a [Waiting],
-    /// Jobs that run.
+    /// Running jobs.
     pub running: &'a [Running],
-    /// Hosts that are free.
+    /// Number of free hosts.
     pub free: u32,
 }
 
-/// Decides which jobs start. Implement it for a policy of your own.
+/// Decides which jobs start. Implement it for a custom policy.
 pub trait Scheduler: Memory {
-    /// The places in the queue of jobs that start now, in the order in which they get hosts.
+    /// Returns the queue positions of jobs that start now, in the order in which they get hosts.
     fn start(&mut self, queue: Queue<'_>) -> Vec<usize>;
 }
 
-/// First come, first served: nobody starts before the first that waits.
+/// First come, first served: no job starts before the first one in the queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fcfs;
 
@@ -63,7 +63,7 @@ impl Scheduler for Fcfs {
     }
 }
 
-/// EASY backfilling: others may start before the first that waits if that does not delay it (D. Lifka, "The ANL/IBM SP scheduling system", 1995).
+/// EASY backfilling: others may start before the first waiting job if that does not delay it (D. Lifka, "The ANL/IBM SP scheduling system", 1995).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Easy;
 
@@ -86,7 +86,7 @@ impl Scheduler for Easy {
             });
         }
         running.sort_unstable_by_key(|job| job.ends);
-        // When the first has enough hosts, and how many are left over then.
+        // The time at which the first has enough hosts, and the number of hosts left over then.
         let (mut there, mut shadow) = (free, Nanos::MAX);
         for job in running {
             if there >= head.hosts {
@@ -116,8 +116,8 @@ impl Scheduler for Easy {
     }
 }
 
-/// Conservative backfilling: others may start earlier if that delays nobody before them (A. Mu'alem and D. Feitelson, "Utilization, predictability, workloads, and user runtime estimates
-/// in scheduling the IBM SP2 with backfilling", 2001). All reservations are made anew at each decision.
+/// Conservative backfilling: others may start earlier if that delays no job before them (A. Mu'alem and D. Feitelson, "Utilization, predictability, workloads, and user
+/// runtime estimates in scheduling the IBM SP2 with backfilling", 2001). All reservations are recomputed at each decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conservative;
 
@@ -126,7 +126,7 @@ impl Memory for Conservative {}
 impl Scheduler for Conservative {
     fn start(&mut self, queue: Queue<'_>) -> Vec<usize> {
         let mut started = Vec::new();
-        // The fewest hosts that this job or one after it needs: where they are not free now, none of them starts.
+        // The fewest hosts that this job or a later one needs: if they are not free now, no such job can start.
         let mut least: Vec<u32> = queue.waiting.iter().map(|job| job.hosts).collect();
         for place in (1..least.len()).rev() {
             least[place - 1] = least[place - 1].min(least[place]);
@@ -151,7 +151,7 @@ impl Scheduler for Conservative {
     }
 }
 
-/// How many hosts are free from when on.
+/// Number of free hosts from each time on.
 struct Profile(Vec<(Nanos, u32)>);
 
 impl Profile {
@@ -161,7 +161,7 @@ impl Profile {
         let mut steps = vec![(queue.now, queue.free)];
         for job in ends {
             let (last, free) = steps[steps.len() - 1];
-            // What should have ended by now may end at once.
+            // Overdue jobs may end at once.
             let ends = job.ends.max(queue.now);
             match last == ends {
                 true => *steps.last_mut().unwrap_or(&mut (0, 0)) = (last, free + job.hosts),
@@ -175,7 +175,7 @@ impl Profile {
         self.0.first().map_or(0, |(_, free)| *free)
     }
 
-    /// When a job can begin at the earliest and has its hosts for as long as it runs; `None` if never.
+    /// Returns the earliest time at which a job can begin and has its hosts for its duration; `None` if never.
     fn first(&self, job: &Waiting) -> Option<Nanos> {
         let mut from: Option<Nanos> = None;
         for (time, free) in &self.0 {
@@ -192,7 +192,7 @@ impl Profile {
         from
     }
 
-    /// Takes hosts from a time on for as long as a job runs.
+    /// Reserves hosts from a time on for a job's duration.
     fn reserve(&mut self, at: Nanos, job: &Waiting) {
         let ends = at.saturating_add(job.estimate);
         for edge in [at, ends] {
@@ -224,7 +224,7 @@ mod tests {
         jobs.collect()
     }
 
-    /// What each scheduler starts: FCFS, EASY, conservative.
+    /// Returns the jobs that each scheduler starts: FCFS, EASY, conservative.
     fn started(waits: &[(u32, Nanos)], runs: &[(Nanos, u32)], free: u32) -> [Vec<usize>; 3] {
         let waiting = waiting(waits);
         let running = runs.iter().map(|(ends, hosts)| Running {
@@ -255,19 +255,19 @@ mod tests {
 
     #[test]
     fn backfilling_does_not_delay_the_first() {
-        // The first needs 6 of 8 hosts; 4 are free, 4 until 200. A short job may come before it, a long one that leaves it enough hosts, too.
+        // The first needs 6 of 8 hosts; 4 are free, 4 until 200. A short job may start before it, as may a long one that leaves it enough hosts.
         let waits = [(6, 50), (2, 100), (2, 500), (2, 500)];
         let [fcfs, easy, conservative] = started(&waits, &[(200, 4)], 4);
         assert_eq!(fcfs, []);
-        // The second ends in time; of the others one fits besides the first.
+        // The second ends in time; of the others one fits next to the first.
         assert_eq!(easy, [1, 2]);
         assert_eq!(conservative, [1, 2]);
     }
 
     #[test]
     fn conservative_backfilling_delays_nobody() {
-        // Two of 8 hosts are free until 200. The first needs 6 then, the second 7 when that has ended, at 300. The third needs two for long: the first does not need
-        // these, the second does.
+        // Two of 8 hosts are free until 200. The first needs 6 then, the second 7 when that has ended, at 300. The third needs two for a long time: the first does not
+        // need these, the second does.
         let none: [usize; 0] = [];
         let waits = [(6, 100), (7, 100), (2, 1000)];
         let [_, easy, conservative] = started(&waits, &[(200, 6)], 2);

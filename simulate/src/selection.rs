@@ -1,6 +1,6 @@
-//! Which hosts a job gets, of those that are free.
+//! Selection of free hosts for a job.
 //!
-//! Called by the simulation when a job starts. A policy may find none although enough are free; then the job waits on.
+//! Used by the simulation when a job starts. A policy may find none although enough are free; then the job continues to wait.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use belljar_sim::{Random, decode, encode};
 
 use crate::memory::Memory;
 
-/// The hosts, and which of them are free.
+/// The hosts, with the free ones marked.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     free: Vec<bool>,
@@ -17,7 +17,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// So many, all free.
+    /// Creates this many hosts, all free.
     pub fn new(count: u32) -> Self {
         Self {
             free: vec![true; count as usize],
@@ -25,12 +25,12 @@ impl Hosts {
         }
     }
 
-    /// How many are free.
+    /// Returns the number of free hosts.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Those that are free, in order.
+    /// Returns the free hosts, in order.
     pub fn free(&self) -> impl Iterator<Item = u32> + '_ {
         (0..)
             .zip(&self.free)
@@ -58,13 +58,13 @@ impl Hosts {
     }
 }
 
-/// Chooses hosts. Implement it for a policy of your own.
+/// Chooses hosts. Implement it for a custom policy.
 pub trait Selection: Memory {
-    /// So many of the free hosts; `None` if the policy has none to give now.
+    /// Selects this many of the free hosts; `None` if the policy has none to give now.
     fn select(&mut self, count: u32, hosts: &Hosts, topology: &Topology) -> Option<Vec<u32>>;
 }
 
-/// The first that are free.
+/// Selects the first free hosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Linear;
 
@@ -76,13 +76,13 @@ impl Selection for Linear {
     }
 }
 
-/// Any that are free, each as likely.
+/// Selects random free hosts, all equally likely.
 #[derive(Clone, Debug)]
 pub struct Anywhere(pub Random);
 
 impl Memory for Anywhere {
     fn save(&self) -> Vec<u8> {
-        // A place in a stream of random numbers is a few bytes.
+        // The position in a stream of random numbers takes a few bytes.
         encode(&self.0).unwrap_or_default()
     }
 
@@ -109,7 +109,7 @@ impl Selection for Anywhere {
     }
 }
 
-/// The first whose numbers follow one another.
+/// Selects the first consecutive free hosts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Contiguous;
 
@@ -134,7 +134,8 @@ impl Selection for Contiguous {
     }
 }
 
-/// Hosts of as few switches as possible: of those switches that have enough, the one with fewest free; else those with most free first.
+/// Selects hosts of as few switches as possible: among switches with enough, the one with the fewest free hosts; otherwise, those with
+/// most free hosts first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TopologyAware;
 
@@ -199,7 +200,7 @@ mod tests {
                 counts[host as usize] += 1;
             }
         }
-        // Each of five in two of five choices.
+        // Each of five is in two of five choices.
         for (host, count) in counts.into_iter().enumerate() {
             let taken = [0, 2, 5].contains(&host);
             assert!(taken == (count == 0), "{counts:?}");

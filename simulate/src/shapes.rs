@@ -1,6 +1,6 @@
-//! A topology for tests: a fat tree of two levels, always the same.
+//! A topology for tests: a fixed fat tree of two levels.
 //!
-//! Called by the tests of policies and of the simulation.
+//! Used by the tests of policies and of the simulation.
 
 use belljar_fabric::{FatTree, LinkSpec, PartSpecs, SwitchSpec, Topology};
 use belljar_sim::Span;

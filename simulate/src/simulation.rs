@@ -1,10 +1,11 @@
 //! Many jobs on one interconnect, at the level of traffic matrices.
 //!
-//! A job that runs is a constant flow for as long as it runs (K. Takahashi and others, "A toolset for analyzing application-aware dynamic interconnects", 2017). How long that is somebody else says: [`Simulation::step`] asks a
-//! [`Progress`], to which jobs may be messages that contend; with [`AsLong`] they do not change each other's length. Events are arrivals and ends; at one time ends come before arrivals, and both in the order of jobs, so that a simulation is a function of its jobs, its policies and their seeds. Between
-//! two steps it can be saved, and another one continue from there. Called by `belljar simulate`.
+//! A running job is a constant flow for its duration (K. Takahashi and others, "A toolset for analyzing application-aware dynamic interconnects", 2017). The duration is
+//! determined elsewhere: [`Simulation::step`] queries a [`Progress`], for which jobs may be messages that contend; with [`AsLong`] they do not affect each other's
+//! duration. Events are arrivals and ends. At one time ends come before arrivals, and both are in the order of jobs. A simulation is therefore a function of its jobs,
+//! its policies and their seeds. Between two steps it can be saved, and another one can continue from there. Used by `belljar simulate`.
 
-/// How jobs that run come to their ends.
+/// Progress of running jobs.
 mod progress;
 /// A simulation's state as plain values.
 mod state;
@@ -23,47 +24,47 @@ use crate::selection::{Hosts, Selection};
 pub use progress::{AsLong, Next, Progress};
 pub use state::{MixState, MixStateError};
 
-/// How jobs are dealt with.
+/// The policies for jobs.
 pub struct Policies {
-    /// Which job starts.
+    /// Scheduling of jobs.
     pub scheduler: Box<dyn Scheduler + Send>,
-    /// On which hosts.
+    /// Selection of hosts.
     pub selection: Box<dyn Selection + Send>,
-    /// Which process is on which of them.
+    /// Mapping of processes to hosts.
     pub mapping: Box<dyn Mapping + Send>,
-    /// Over which links its flows go.
+    /// Routing of flows over links.
     pub router: Box<dyn Router + Send>,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobOutcome {
-    /// Its number, by the order in which it was given.
+    /// Its index in the input.
     pub job: usize,
-    /// When it started; `None` if it never did.
+    /// Its start; `None` if it never started.
     pub start: Option<Nanos>,
-    /// When it ended.
+    /// Its end.
     pub end: Option<Nanos>,
     /// Its hosts.
     pub hosts: Vec<u32>,
 }
 
-/// What became of all.
+/// The outcome of all jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Simulated {
-    /// Jobs, in the order in which they were given.
+    /// Jobs, in the order of the input.
     pub jobs: Vec<JobOutcome>,
-    /// What links carried together, at each time at which that changed.
+    /// The load of all links, at each time at which it changed.
     pub loads: Vec<Load>,
-    /// What each link carried.
+    /// The load of each link over time.
     pub links: Vec<LinkUse>,
-    /// What links carried at the times of snapshots, in bits a second.
+    /// The load of each link at the times of snapshots, in bits a second.
     pub snapshots: Vec<(Nanos, Vec<u64>)>,
-    /// When the last job ended.
+    /// The end of the last job.
     pub end: Nanos,
 }
 
-/// Why jobs cannot be simulated.
+/// An error in jobs to be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MixError {
     /// A job is larger than the machine.
@@ -75,9 +76,9 @@ pub enum MixError {
         job: usize,
         /// Its name.
         name: String,
-        /// Hosts that it needs.
+        /// Number of hosts that it needs.
         hosts: u32,
-        /// Hosts that there are.
+        /// Number of existing hosts.
         there: u32,
     },
     /// A job has no process.
@@ -90,14 +91,14 @@ pub enum MixError {
     },
 }
 
-/// The machine and what is wanted of it.
+/// The machine and the requested results.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
     /// The network.
     pub topology: &'a Topology,
-    /// Processes on each host, at most.
+    /// Most processes on each host.
     pub slots: u32,
-    /// When the network is to be seen, in order.
+    /// The times of snapshots of the network, in order.
     pub snapshots: &'a [Nanos],
 }
 
@@ -134,20 +135,20 @@ impl Machine<'_> {
     }
 }
 
-/// A job that runs.
+/// A running job.
 struct Under {
     hosts: Vec<u32>,
     estimated: Nanos,
     ways: Vec<Way>,
 }
 
-/// Jobs that come, wait, run and end.
+/// Jobs that arrive, wait, run and end.
 pub struct Simulation<'a> {
     machine: Machine<'a>,
     jobs: &'a [Job],
-    /// Jobs, in the order in which they come.
+    /// Jobs, in the order of their arrivals.
     order: Vec<usize>,
-    /// How many of these have come.
+    /// The number of jobs that have arrived.
     arrived: usize,
     policies: Policies,
     hosts: Hosts,
@@ -157,21 +158,21 @@ pub struct Simulation<'a> {
     out: Simulated,
 }
 
-/// What a step of a simulation was.
+/// The result of a step of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// All that happens at this time has happened.
+    /// All events at this time have been handled.
     Happened(Nanos),
-    /// Nothing; whoever plays the jobs gave time to look at other things.
+    /// No event; the [`Progress`] of jobs paused to let the caller do other work.
     Paused,
-    /// Nothing happens any more.
+    /// There are no more events.
     Over,
 }
 
-/// Simulates jobs that do not change each other's length; `each` is told each time at which something happened, and says whether to continue.
+/// Simulates jobs that do not affect each other's durations; `each` is called with the time of each event, and returns whether to continue.
 ///
 /// # Errors
-/// [`MixError`] when a job cannot run on the machine.
+/// Returns [`MixError`] if a job cannot run on the machine.
 pub fn simulate(
     machine: Machine<'_>,
     jobs: &[Job],
@@ -189,10 +190,10 @@ pub fn simulate(
 }
 
 impl<'a> Simulation<'a> {
-    /// Nothing has happened.
+    /// Creates a simulation before any event.
     ///
     /// # Errors
-    /// [`MixError`] when a job cannot run on the machine.
+    /// Returns [`MixError`] if a job cannot run on the machine.
     pub fn new(
         machine: Machine<'a>,
         jobs: &'a [Job],
@@ -224,13 +225,14 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// The job that comes next.
+    /// Returns the next job to arrive.
     fn next_arrival(&self) -> Option<(Nanos, usize)> {
         let job = *self.order.get(self.arrived)?;
         Some((self.jobs[job].arrival, job))
     }
 
-    /// Lets happen all that happens at the next time at which anything does. Jobs that run are played by `progress`, which is the same one at each step; one that never ends keeps its hosts.
+    /// Handles all events at the next time at which there are any. Running jobs are played by `progress`, which must be the same one at each step; a job that never ends
+    /// keeps its hosts.
     pub fn step(&mut self, progress: &mut dyn Progress) -> Step {
         let arrives = self.next_arrival().map(|(time, _)| time);
         let ended = match progress.next_end(arrives) {
@@ -241,7 +243,7 @@ impl<'a> Simulation<'a> {
         let Some(now) = ended.map(|(time, _)| time).or(arrives) else {
             return Step::Over;
         };
-        // Whoever plays jobs from a state of anybody's may tell an end that was before.
+        // With a state from an untrusted file, `progress` may report an end in the past.
         let now = now.max(self.out.end);
         self.snapshots_before(now);
         let mut next = ended;
@@ -251,7 +253,7 @@ impl<'a> Simulation<'a> {
                 match progress.next_end(Some(now)) {
                     Next::End(time, job) => break Some((time, job)),
                     Next::Nothing => break None,
-                    // It is in the middle of this time, at which nobody else can look.
+                    // A pause is ignored here, in the middle of this time, at which the state is inconsistent.
                     Next::Pause => {}
                 }
             };
@@ -266,14 +268,14 @@ impl<'a> Simulation<'a> {
         Step::Happened(now)
     }
 
-    /// What became of all, until now.
+    /// Returns the outcome of all jobs, until now.
     pub fn finish(mut self) -> Simulated {
         self.snapshots_before(Nanos::MAX);
         self.out.links = self.loads.uses(self.out.end);
         self.out
     }
 
-    /// Sees the network at the times before `now` at which that is wanted.
+    /// Takes the requested snapshots of the network at times before `now`.
     fn snapshots_before(&mut self, now: Nanos) {
         let times = self.machine.snapshots.iter().skip(self.out.snapshots.len());
         for time in times.take_while(|time| **time < now || now == Nanos::MAX) {
@@ -283,7 +285,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A job ends.
+    /// Ends a job.
     fn end(&mut self, now: Nanos, job: usize) {
         let Some(under) = self.under.remove(&job) else {
             return;
@@ -305,7 +307,7 @@ impl<'a> Simulation<'a> {
         self.waiting.insert(place, waiting);
     }
 
-    /// Starts jobs, as long as the scheduler has some that get hosts.
+    /// Starts jobs, as long as the scheduler returns some that get hosts.
     fn start(&mut self, now: Nanos, progress: &mut dyn Progress) {
         let running: Vec<Running> = self
             .under
@@ -336,7 +338,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A job begins, if the policy has hosts for it.
+    /// Begins a job, if the policy has hosts for it.
     fn begin(&mut self, now: Nanos, waiting: Waiting, progress: &mut dyn Progress) -> bool {
         let topology = self.machine.topology;
         let selection = &mut self.policies.selection;

@@ -1,29 +1,28 @@
-//! What a node's time went into, where a time model tells.
+//! Accounts of a node's time, kept under a time model.
 //!
-//! Sums of a node since its reset that only grow. They are no part of an event's encoding, so a trace
-//! without a time model has none of them. The runner gives them to the tracer with each call; analyses make
-//! figures of them.
+//! Counters of a node since its reset; they only grow. They are not part of an event's encoding, so a trace without a
+//! time model has no accounts. The runner passes them to the tracer with each call; analyses turn them into figures.
 
 use bincode::{Decode, Encode};
 
 use crate::codec::not_encoded;
 use serde::Serialize;
 
-/// Sums of a node since its reset.
+/// Counters of a node since its reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Account {
     /// Instructions retired.
     pub instructions: u64,
-    /// Cycles in caches after the first level.
+    /// Cycles spent in caches after the first level.
     pub caches: u64,
-    /// Cycles in memory.
+    /// Cycles spent in memory.
     pub memory: u64,
     /// Cycles without an instruction.
     pub idle: u64,
 }
 
 impl Account {
-    /// What was added since `earlier`.
+    /// Returns the difference from `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             instructions: self.instructions.wrapping_sub(earlier.instructions),
@@ -33,7 +32,7 @@ impl Account {
         }
     }
 
-    /// Both together, saturating.
+    /// Returns the saturating sum of both.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             instructions: self.instructions.saturating_add(other.instructions),
@@ -44,9 +43,8 @@ impl Account {
     }
 }
 
-/// The sums of its node when a call was entered and when it was left (or again when it
-/// was entered, if it never was left). Not encoded with an event, but in columns of
-/// their own, and only where there is a time model.
+/// The node's accounts at the call's entry and at its exit (or at its entry again, if it never returned). Not encoded
+/// with an event, but in separate columns, and only under a time model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts(pub Option<[Account; 2]>);
 

@@ -1,15 +1,14 @@
-//! The binary encoding of records: that of `belljar-codec`.
+//! The binary encoding of records, which is the encoding of `belljar-codec`.
 //!
-//! Decoding takes no more memory than a limit, whatever
-//! lengths the bytes claim. Called where traces are written and read, and where a tracer's state is saved.
+//! Decoding takes at most a limited amount of memory, even if the bytes claim enormous lengths. Used where traces are written and
+//! read, and where a tracer's state is saved.
 
 use bincode::{Decode, Encode, Encoding};
 
-/// Most memory that decoding one chunk may take, in bytes: hostile lengths ask for more.
+/// Most memory that decoding one chunk may take, in bytes, since hostile lengths ask for more.
 const DECODE_LIMIT: usize = 256 << 20;
 
-/// Most memory that a byte of a record stands for, generously: where an event has no accounts,
-/// a byte says so.
+/// Most memory that one byte of a record may expand to, estimated generously: one byte encodes an event without accounts.
 const MOST_GROWTH: usize = 128;
 
 type Limited = Encoding<DECODE_LIMIT>;
@@ -24,8 +23,8 @@ pub fn encode<T: Encode>(record: &T, into: &mut Vec<u8>) -> Result<usize, CodecE
     Limited::encode(record, into).map_err(|error| CodecError(error.to_string()))
 }
 
-/// Sees that `bytes`, which were [encoded](encode), can be decoded as a `T`. Takes as long as
-/// decoding them where there are many of them, and no time where there are few.
+/// Checks that `bytes`, which were [encoded](encode), can be decoded as a `T`. Decodes long inputs to find out; returns at once for
+/// short ones.
 pub fn check<T: Decode<()>>(bytes: &[u8]) -> Result<(), CodecError> {
     if bytes.len() <= DECODE_LIMIT / MOST_GROWTH {
         return Ok(());
@@ -33,7 +32,7 @@ pub fn check<T: Decode<()>>(bytes: &[u8]) -> Result<(), CodecError> {
     decode::<T>(bytes).map(drop)
 }
 
-/// Decodes the record that `bytes` begin with. Returns its number of bytes, too.
+/// Decodes the record at the start of `bytes`. Also returns its number of bytes.
 pub fn decode_first<T: Decode<()>>(bytes: &[u8]) -> Result<(T, usize), CodecError> {
     Limited::decode(bytes).map_err(|error| CodecError(error.to_string()))
 }
@@ -51,7 +50,7 @@ pub fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, CodecError> {
     }
 }
 
-/// Has a record's part, a type of one field that has a default, encoded as nothing: it is told apart from the record, or not at all.
+/// Encodes a part of a record as nothing. The part is a type of one field with a default, and is encoded elsewhere or not at all.
 #[macro_export]
 macro_rules! not_encoded {
     ($part:ident) => {
@@ -89,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_decoded_is_found_by_its_writer() {
-        // A byte each says that they are not there; in memory they have their place.
+        // A byte each says that they are absent; in memory they take their full size.
         type Absent = Vec<Option<[u64; MOST_GROWTH]>>;
         let mut bytes = Vec::new();
         let most = DECODE_LIMIT / size_of::<Option<[u64; MOST_GROWTH]>>();

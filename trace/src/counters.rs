@@ -1,7 +1,7 @@
-//! What a tracer counts besides the calls it records.
+//! Counters that a tracer keeps besides the calls it records.
 //!
-//! Counts do not depend on what is selected, and no oddity stops a run: each is a line at its end. Kept by
-//! tracers, written at a trace's end, and shown by the run's summary.
+//! Counts do not depend on the selection, and no warning stops a run: each is a line at its end. Kept by tracers,
+//! written at a trace's end, and shown by the run's summary.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use serde::Serialize;
 
 use crate::implementation::Implementation;
 
-/// Calls and oddities of one node.
+/// Call counts and warnings of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Counters {
     /// Calls entered, selected or not, by the function's number.
     pub calls: BTreeMap<u16, u64>,
     /// Calls recorded.
     pub recorded: u64,
-    /// What went wrong.
+    /// Warnings.
     pub warnings: Warnings,
 }
 
-/// Oddities: none of them stops a run, each of them is worth a line at its end.
+/// Counts of irregularities. They never stop a run; each is printed as a line at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Warnings {
     /// Calls with an argument that pointed to memory that could not be read.
@@ -33,7 +33,7 @@ pub struct Warnings {
     /// Calls whose return could not be intercepted, their stack being unwritable: they
     /// are recorded without exit.
     pub unreturnable: u64,
-    /// Returns to the return stub of calls that nobody made.
+    /// Returns to the return stub without a matching call.
     pub unknown_returns: u64,
     /// Calls of functions that the program's MPI lacks.
     pub missing_functions: u64,
@@ -41,18 +41,18 @@ pub struct Warnings {
     pub dropped: u64,
     /// Calls from processes that never introduced themselves.
     pub unknown_processes: u64,
-    /// Magic instructions that mean nothing.
+    /// Unknown magic instructions.
     pub unknown_magic: u64,
-    /// Predefined objects of an MPI library whose addresses could not be read: what is made with
-    /// them means nothing.
+    /// Predefined objects of an MPI library whose addresses could not be read: objects derived from them are
+    /// meaningless.
     pub unread_objects: u64,
-    /// Forgotten objects (requests, datatypes, communicators, groups, windows, messages)
-    /// because a process had too many of them.
+    /// Objects (requests, datatypes, communicators, groups, windows, messages) forgotten because a process had too
+    /// many.
     pub forgotten_objects: u64,
 }
 
 impl Warnings {
-    /// Whether nothing went wrong.
+    /// True if there are no warnings.
     pub fn is_empty(&self) -> bool {
         self.lines().next().is_none()
     }
@@ -92,7 +92,7 @@ impl Warnings {
         .filter(|(count, _)| *count != 0)
     }
 
-    /// Adds another node's.
+    /// Adds another node's counters.
     pub fn add(&mut self, other: &Self) {
         let pairs = [
             (&mut self.bad_pointers, other.bad_pointers),
@@ -112,7 +112,7 @@ impl Warnings {
     }
 }
 
-/// One line for each kind of oddity that occurred.
+/// Prints one line for each kind of warning that occurred.
 impl fmt::Display for Warnings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (count, what)) in self.lines().enumerate() {
@@ -138,7 +138,7 @@ pub struct ProcessInfo {
     pub start: u64,
 }
 
-/// What a node's tracer has to say at the end of a run.
+/// A node tracer's summary at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct NodeSummary {
     /// The node.
@@ -147,21 +147,21 @@ pub struct NodeSummary {
     pub end: u64,
     /// Its MPI processes, in order of start.
     pub processes: Vec<ProcessInfo>,
-    /// Calls and oddities.
+    /// Call counts and warnings.
     pub counters: Counters,
 }
 
 /// The end of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct TraceSummary {
-    /// Node by node.
+    /// Summaries by node.
     pub nodes: Vec<NodeSummary>,
-    /// How the run ended, in words; empty if as it should.
+    /// The reason why the run ended, in words; empty for a regular end.
     pub ending: String,
 }
 
 impl TraceSummary {
-    /// The oddities of all nodes together.
+    /// Returns the warnings of all nodes together.
     pub fn warnings(&self) -> Warnings {
         let mut sum = Warnings::default();
         for node in &self.nodes {
@@ -170,7 +170,7 @@ impl TraceSummary {
         sum
     }
 
-    /// Gives functions the numbers of today, in the summary of a trace of version 13 or earlier.
+    /// Gives functions their current numbers, in the summary of a trace of version 13 or earlier.
     pub fn renumber(&mut self) {
         for node in &mut self.nodes {
             let calls = std::mem::take(&mut node.counters.calls);
@@ -180,7 +180,7 @@ impl TraceSummary {
         }
     }
 
-    /// Calls entered on all nodes, selected or not, by function.
+    /// Returns the calls entered on all nodes, selected or not, by function.
     pub fn calls(&self) -> BTreeMap<u16, u64> {
         let mut sum = BTreeMap::new();
         let calls = self.nodes.iter().flat_map(|node| &node.counters.calls);

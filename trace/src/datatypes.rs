@@ -1,4 +1,4 @@
-//! Predefined datatypes: names, sizes, and how each implementation knows them.
+//! Predefined datatypes: names, sizes, and each implementation's handles.
 //!
 //! Traces hold a row's index, so the order of rows is part of the trace's format. Called by tracers for
 //! handles in a program's memory, and by dumps for names.
@@ -10,18 +10,18 @@ use crate::implementation::Implementation;
 pub struct Predefined {
     /// Its name in the standard.
     pub name: &'static str,
-    /// Bytes of data in one element (what `MPI_Type_size` says on x86-64).
+    /// Bytes of data in one element (`MPI_Type_size` on x86-64).
     pub size: u32,
-    /// MPICH's handle (from its `mpi.h`); 0 if it has none of its own.
+    /// MPICH's handle (from its `mpi.h`); 0 if MPICH has no such handle.
     mpich: u32,
-    /// The standard ABI's handle (from `mpi_abi.h`); 0 if it has none of its own.
+    /// The standard ABI's handle (from `mpi_abi.h`); 0 if the ABI has no such handle.
     standard: u32,
-    /// Open MPI's object, by the linker's name; empty if its address is not told.
+    /// Open MPI's object, by its symbol; empty if its address is unknown.
     open_mpi: &'static str,
 }
 
 impl Predefined {
-    /// The multiple of bytes at which C has it on x86-64.
+    /// Returns its alignment in C on x86-64, in bytes.
     pub fn alignment(&self) -> u64 {
         let size = u64::from(self.size);
         let alignment = match self.name {
@@ -35,7 +35,7 @@ impl Predefined {
         alignment.max(1)
     }
 
-    /// Bytes from one element to the next: its size, with what pads it to its alignment.
+    /// Returns the bytes from one element to the next: the size, padded to the alignment.
     pub fn extent(&self) -> u64 {
         u64::from(self.size).next_multiple_of(self.alignment())
     }
@@ -57,7 +57,7 @@ const fn row(
     }
 }
 
-/// All predefined datatypes that are known; [`Datatype::Predefined`](crate::Datatype) indexes it.
+/// All known predefined datatypes; [`Datatype::Predefined`](crate::Datatype) indexes it.
 #[rustfmt::skip]
 pub static PREDEFINED: &[Predefined] = &[
     row("MPI_BYTE", 1, 0x4c00_010d, 0x247, "ompi_mpi_byte"),
@@ -137,13 +137,13 @@ pub static PREDEFINED: &[Predefined] = &[
     row("MPI_COMPLEX4", 4, 0, 0x2d3, ""),
 ];
 
-/// The predefined datatype that one of MPICH's handles names.
+/// Returns the predefined datatype with this MPICH handle.
 pub fn by_mpich_handle(handle: u64) -> Option<u16> {
     let handle = u32::try_from(handle).ok().filter(|handle| *handle != 0)?;
     position(|row| row.mpich == handle)
 }
 
-/// The size that MPICH writes into the handle of a built-in datatype.
+/// Returns the size that MPICH encodes in the handle of a built-in datatype.
 pub fn size_in_mpich_handle(handle: u64) -> Option<u64> {
     (handle >> 24 == 0x4c).then_some((handle >> 8) & 0xff)
 }
@@ -179,7 +179,7 @@ pub fn size_in_handle(implementation: Implementation, handle: u64) -> Option<u64
     }
 }
 
-/// The predefined datatype that one of Open MPI's symbols names.
+/// Returns the predefined datatype with this symbol of Open MPI.
 pub fn by_open_mpi_symbol(symbol: &str) -> Option<u16> {
     position(|row| row.open_mpi == symbol)
 }

@@ -1,12 +1,11 @@
-//! What is recorded of one call of an MPI function.
+//! The record of one call of an MPI function.
 //!
-//! An event tells what this process's call alone shows, in the process's own numbers; what needs other
-//! processes is worked out when a trace is read. Its encoding is the trace's format. Made by tracers,
-//! ordered by the run, written by `file`.
+//! An event holds only facts visible in this process's call, in the process's own numbers; facts that need other processes are
+//! computed when a trace is read. Its encoding is the trace's format. Created by tracers, ordered by the run, written by `file`.
 
-/// What a call tells besides that replay needs.
+/// Details of a call that a replay does not need.
 pub(crate) mod details;
-/// Events as earlier versions of the trace have them.
+/// Events as in earlier versions of the trace.
 pub(crate) mod earlier;
 
 pub use belljar_mpi::Phase;
@@ -29,11 +28,9 @@ pub struct Event {
     pub node: u32,
     /// The virtual processor of the node that entered it.
     pub vcpu: u32,
-    /// Which of the node's MPI processes called it, counted from 0 in the order in
-    /// which they started.
+    /// The calling MPI process's number on the node, from 0 in the order of their starts.
     pub process: u32,
-    /// Which of the process's threads called it, counted from 0 in the order of
-    /// their first calls.
+    /// The calling thread's number in the process, from 0 in the order of their first calls.
     pub thread: u32,
     /// The process's rank in `MPI_COMM_WORLD`; 0 for a process started without a launcher.
     pub rank: u32,
@@ -43,61 +40,61 @@ pub struct Event {
     pub function: u16,
     /// When it was entered, in cycles of the node's processor since its reset.
     pub entry: u64,
-    /// When it was left. `None`: the call never returned, or not before the run's end.
+    /// When it was left. `None` if the call never returned, or not before the run's end.
     pub exit: Option<u64>,
-    /// What it returned, sign-extended. `None` for a call that did not return and for the few
-    /// functions whose result travels in a floating-point register.
+    /// Its result, sign-extended. `None` for a call that did not return and for the few functions whose result travels in a
+    /// floating-point register.
     pub result: Option<i64>,
-    /// How many calls of MPI functions surround it in its thread: 0 when the program
-    /// itself made the call, more when the MPI implementation called itself.
+    /// The number of MPI calls around it in its thread: 0 for a call by the program itself, more for calls that the MPI library
+    /// makes internally.
     pub depth: u16,
-    /// Whether the scenario selected it. Calls that were not are kept where they define
-    /// communicators or groups, without which other calls' ranks mean nothing.
+    /// True if the scenario selected it. Unselected calls are kept where they define communicators or groups, because other calls'
+    /// ranks depend on those.
     pub selected: bool,
-    /// The index of the first argument that points to memory that could not be read.
+    /// The index of the first argument that points to unreadable memory.
     pub bad: Option<u8>,
     /// The argument words: `int`s sign-extended, handles zero-extended, pointers as they are.
     pub arguments: Vec<u64>,
-    /// The texts that arguments point to, cut at 256 bytes.
+    /// The texts that arguments point to, truncated to 256 bytes.
     pub texts: Vec<Text>,
     /// The communicator it was called on, by the process's own number; `None`
     /// when there is none or it is unknown.
     pub communicator: Option<u32>,
-    /// The messages that it moves or prepares to move.
+    /// The messages that it transfers or prepares to transfer.
     pub transfers: Vec<Transfer>,
     /// The collective operations that it takes part in.
     pub collectives: Vec<Collective>,
-    /// Requests that became active through it, by the process's own numbers: those of its transfers, then those of its
-    /// collective operations. One request may stand for several transfers.
+    /// Requests that became active through it, by the process's own numbers: those of its transfers, then those of its collective
+    /// operations. One request may cover several transfers.
     pub started: Vec<u64>,
     /// Requests that it completed.
     pub completed: Vec<Completion>,
-    /// The status that it returned or that was observed, where it is just one and not for a request.
+    /// The returned or observed status, if there is exactly one and it does not belong to a request.
     pub status: Option<Status>,
-    /// What it told of the process's MPI objects.
+    /// The change to the process's MPI objects that it reports.
     pub fact: Option<Fact>,
-    /// What the node's time went into until entry and until exit.
+    /// The node's accounts at its entry and exit.
     pub accounts: Accounts,
-    /// Where in the program it was called, where the run asked for frames.
+    /// Its call site, if the run records frames.
     pub site: Site,
-    /// What it tells besides: displacements, windows.
+    /// Its details, such as displacements and windows.
     pub details: Detailed,
-    /// The calls that it stands for, if these are several: then `entry` is the first one's and `exit` the last one's, and
-    /// all else is that of each.
+    /// The calls that it stands for, if there are several: then `entry` belongs to the first, `exit` to the last, and all other
+    /// fields to each.
     pub folded: Folded,
-    /// When it was found that the call will not return.
+    /// The time at which it was found that the call will not return.
     pub given_up: GivenUp,
 }
 
-/// When a call was found not to return any more, in cycles as [`Event::entry`]: its place in a trace, among calls that
-/// did return. No part of a trace, nor encoded with an event: `None` in what was read.
+/// The time at which a call was found not to return, in cycles as [`Event::entry`]: its position in a trace, among calls that did
+/// return. Not part of a trace and not encoded with an event: `None` in events that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenUp(pub Option<u64>);
 
 not_encoded!(GivenUp);
 
 impl Event {
-    /// The function's description. For a number of a newer Belljar, one without parameters.
+    /// Returns the function's description. For a function number of a newer Belljar, returns a description without parameters.
     pub fn description(&self) -> &'static Function {
         const UNKNOWN: Function = Function {
             name: "MPI_?",
@@ -110,33 +107,34 @@ impl Event {
             .unwrap_or(const { &UNKNOWN })
     }
 
-    /// The meaning of the function.
+    /// Returns the meaning of the function.
     pub fn meaning(&self) -> &'static Meaning {
         meaning(self.function)
     }
 
-    /// The function's name.
+    /// Returns the function's name.
     pub fn name(&self) -> &'static str {
         self.description().name
     }
 
-    /// Whether it returned an error code: then it moved nothing.
+    /// True if it returned an error code, and so transferred nothing.
     pub fn failed(&self) -> bool {
         let tells = self.description().result == belljar_mpi::Base::Int;
         tells && self.result.is_some_and(|result| result != 0)
     }
 
-    /// Until when it was open, in cycles: its place among a node's calls in a trace. `None` where it still was at the run's end.
+    /// Returns the end of the time for which it was open, in cycles: its position among a node's calls in a trace. `None` if it was
+    /// still open at the run's end.
     pub fn end(&self) -> Option<u64> {
         self.exit.or(self.given_up.0)
     }
 
-    /// How many calls it stands for.
+    /// Returns the number of calls that it stands for.
     pub fn calls(&self) -> u64 {
         self.folded.0.as_ref().map_or(1, |polls| polls.calls.max(1))
     }
 
-    /// Cycles in the call, or in all that it stands for together.
+    /// Returns the cycles in the call, or in all calls that it stands for together.
     pub fn duration(&self) -> Option<u64> {
         match &self.folded.0 {
             Some(polls) if self.exit.is_some() => Some(polls.inside),
@@ -144,7 +142,7 @@ impl Event {
         }
     }
 
-    /// Cycles of the shortest and of the longest of its calls.
+    /// Returns the cycles of its shortest and its longest call.
     pub fn durations(&self) -> Option<(u64, u64)> {
         match &self.folded.0 {
             Some(polls) if self.exit.is_some() => Some((polls.shortest, polls.longest)),
@@ -152,7 +150,7 @@ impl Event {
         }
     }
 
-    /// Cycles between the calls that it stands for: the program's own.
+    /// Returns the cycles between the calls that it stands for, which the program spent itself.
     pub fn outside(&self) -> u64 {
         let extent = self.exit.map(|exit| exit.saturating_sub(self.entry));
         let inside = self.duration().unwrap_or(0);
@@ -169,12 +167,12 @@ pub struct Text {
     pub text: String,
 }
 
-/// Which way a message goes, seen from the calling process.
+/// The direction of a message, seen from the calling process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
 pub enum Direction {
-    /// From here to the peer.
+    /// To the peer.
     Send,
-    /// From the peer to here.
+    /// From the peer.
     Receive,
 }
 
@@ -190,7 +188,7 @@ pub enum TransferKind {
 }
 
 impl TransferKind {
-    /// The kind of the transfers that a call of a function with this meaning makes.
+    /// Returns the kind of the transfers that a call of a function with this meaning makes.
     pub fn of(meaning: &Meaning) -> Self {
         match meaning.access() {
             Some(access) => Self::Access(access),
@@ -202,26 +200,26 @@ impl TransferKind {
 /// One message, or an access to another process's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Transfer {
-    /// Which way it goes.
+    /// Its direction.
     pub direction: Direction,
-    /// How far it is.
+    /// Its progress.
     pub phase: Phase,
     /// Its communicator, by the process's own number.
     pub communicator: Option<u32>,
-    /// The other side.
+    /// The peer.
     pub peer: Peer,
     /// The tag; `None` for `MPI_ANY_TAG` and where there is none (one-sided access).
     pub tag: Option<i32>,
-    /// How many elements of the datatype.
+    /// The number of elements of the datatype.
     pub count: u64,
     /// The datatype.
     pub datatype: Datatype,
-    /// Bytes of data, saturating: what is sent; or what was received as the status tells;
-    /// or, where nothing tells it, what there was room for. 0 if the datatype's size is unknown.
+    /// Bytes of data, saturating: the bytes sent, or the bytes received according to the status, or, without a status, the size of
+    /// the receive buffer. 0 if the datatype's size is unknown.
     pub bytes: u64,
-    /// Whether `bytes` is what really moves, not just the room for it.
+    /// True if `bytes` is the actual amount, not just the size of the buffer.
     pub exact: bool,
-    /// A message in a send mode, or an access. Of a transfer that `MPI_Start` begins: as the call that prepared it says.
+    /// A message in a send mode, or an access. A transfer that `MPI_Start` begins has the kind from the call that prepared it.
     pub kind: TransferKind,
 }
 
@@ -231,7 +229,7 @@ impl Transfer {
         matches!(self.kind, TransferKind::Access(_))
     }
 
-    /// The mode in which a message is sent; [`SendMode::Standard`] for all else.
+    /// Returns the mode in which a message is sent; [`SendMode::Standard`] for other transfers.
     pub fn mode(&self) -> SendMode {
         match self.kind {
             TransferKind::Message(mode) => mode,
@@ -240,7 +238,7 @@ impl Transfer {
     }
 }
 
-/// For whom an [`Amount`] counts.
+/// The members for which an [`Amount`] counts.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
 )]
@@ -253,39 +251,39 @@ pub enum Who {
     Others,
 }
 
-/// With whom an [`Amount`] is exchanged.
+/// The partners with which an [`Amount`] is exchanged.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
 )]
 pub enum Share {
-    /// It is told as a whole.
+    /// One total.
     Whole,
-    /// As much with each member of the communicator (of the remote group, for an
-    /// intercommunicator), or a piece with each.
+    /// The same amount with each member of the communicator (of the remote group, for an intercommunicator), or one piece with
+    /// each.
     Members,
-    /// The same for the neighbours in its topology that data comes from.
+    /// The same for the neighbours in its topology from which it receives.
     Sources,
-    /// The same for the neighbours in its topology that data goes to.
+    /// The same for the neighbours in its topology to which it sends.
     Destinations,
     /// The process's own piece.
     Own,
-    /// As much for each member of the process's own group, or a piece for each; in an
-    /// intercommunicator that is the local group.
+    /// The same amount for each member of the process's own group, or a piece for each; in an intercommunicator that is the local
+    /// group.
     Group,
 }
 
-/// Bytes that a process gives to or gets from a collective operation.
+/// Bytes that a process contributes to or receives from a collective operation.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Amount {
-    /// Bytes, for each of `share`; `None` when they could not be known at the call.
+    /// Bytes, for each of `share`; `None` if unknown at the call.
     pub bytes: Option<u64>,
-    /// Bytes with each member or neighbour, in order, of operations that have a count for each. Where the call could
-    /// not tell how many they are (`bytes` is `None`), at least as many as there are, if they could be read; those that follow mean
-    /// nothing. Else all of them, which `bytes` is the sum of; or none, in traces of earlier Belljars.
+    /// Bytes with each member or neighbour, in order, of operations that have a count for each. If the call could not determine
+    /// their number (`bytes` is `None`), there are at least as many as exist, if they could be read; the rest are meaningless.
+    /// Otherwise, all of them, with the sum `bytes`; or empty, in traces of earlier Belljars.
     pub pieces: Vec<u64>,
-    /// With whom.
+    /// The partners.
     pub share: Share,
-    /// Whose it is.
+    /// The members for which it counts.
     pub who: Who,
 }
 
@@ -298,7 +296,7 @@ impl Amount {
         who: Who::Everyone,
     };
 
-    /// So many bytes as a whole, for every member.
+    /// Returns an amount of this many bytes as a whole, for every member.
     pub fn whole(bytes: Option<u64>) -> Self {
         Self {
             bytes,
@@ -306,12 +304,12 @@ impl Amount {
         }
     }
 
-    /// The same with each of `share`.
+    /// Returns the same amount with each of `share`.
     pub fn each(self, share: Share) -> Self {
         Self { share, ..self }
     }
 
-    /// The same for these only.
+    /// Returns the same amount for these members only.
     pub fn only(self, who: Who) -> Self {
         Self { who, ..self }
     }
@@ -320,46 +318,45 @@ impl Amount {
 /// A process's part in one collective operation.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Collective {
-    /// The operation. Of a part that `MPI_Start` begins: the operation that the request was prepared for. `None` in
-    /// traces of earlier versions where several prepared operations could be meant.
+    /// The operation. For a part that `MPI_Start` begins: the operation for which the request was prepared. `None` in traces of
+    /// earlier versions where several prepared operations are possible.
     pub operation: Option<Operation>,
-    /// How far it is.
+    /// Its progress.
     pub phase: Phase,
     /// Its communicator, by the process's own number.
     pub communicator: Option<u32>,
-    /// The root, where the operation has one.
+    /// The root, if the operation has one.
     pub root: Option<Peer>,
-    /// What goes out of this process's buffers.
+    /// Bytes that leave this process's buffers.
     pub sent: Amount,
-    /// What comes into this process's buffers.
+    /// Bytes that enter this process's buffers.
     pub received: Amount,
 }
 
 /// The public part of an `MPI_Status`, and its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Status {
-    /// Who sent the message, as a rank in its communicator.
+    /// The message's sender, as a rank in its communicator.
     pub source: Peer,
     /// The message's tag.
     pub tag: i32,
     /// Bytes received.
     pub bytes: u64,
-    /// Whether the operation was cancelled.
+    /// True if the operation was cancelled.
     pub cancelled: bool,
     /// True if the program passed `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE` and the tracer saw in the library which
     /// message was received; false if the library wrote this status for the program.
     pub observed: bool,
 }
 
-/// How the operation of a completed request ended.
+/// The outcome of a completed request's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub enum Ending {
-    /// Well.
+    /// Success.
     Well,
-    /// With an error of this class or code, as the status or the call tells it: nothing was
-    /// received through it.
+    /// An error of this class or code, according to the status or the call: nothing was received.
     Error(i32),
-    /// Some of the call's operations failed, and nothing tells whether this one did.
+    /// Unknown: some of the call's operations failed, and the trace does not say which.
     Untold,
 }
 
@@ -370,10 +367,10 @@ pub struct Completion {
     pub request: u64,
     /// Its status, if it was a receive and the program asked for one or the tracer observed the match.
     pub status: Option<Status>,
-    /// Bytes received through it: by the status, else the room for them; 0 for a send.
+    /// Bytes received through it: by the status, else the size of the buffer; 0 for a send.
     pub received: u64,
-    /// Whether `received` is by the status.
+    /// True if `received` is from the status.
     pub exact: bool,
-    /// How the operation ended.
+    /// The outcome of the operation.
     pub ending: Ending,
 }

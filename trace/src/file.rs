@@ -1,7 +1,7 @@
-//! What all versions of the trace file have in common: how it begins, how reading it ends, what may fail.
+//! The common parts of all versions of the trace file: the beginning, the end of reading, and errors.
 //!
-//! A file is [`MAGIC`], a version, and what that says; its header is a [`TraceHeader`]. `belljar-archive`
-//! writes and reads it. Called by that, by analyses and by runs.
+//! A file consists of [`MAGIC`], a version, and data in that version's format; its header is a [`TraceHeader`].
+//! `belljar-archive` writes and reads it. Used by `belljar-archive`, analyses and runs.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use bincode::{Decode, Encode};
 /// The name of the trace in a run's directory.
 pub const TRACE_FILE: &str = "trace.bjt";
 
-/// What a trace file begins with.
+/// The first bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"BelljarT";
 
-/// Version of the format that is written, after [`MAGIC`] as 16 bits, little endian.
+/// Version of the format that is written, stored after [`MAGIC`] as 16 bits, little endian.
 pub const VERSION: u16 = 14;
 
-/// The last version whose times say how many calls a record of several stands for.
+/// The last version whose times include the number of calls that a record stands for.
 pub const UNCOUNTED_VERSION: u16 = 11;
 
 /// The last version without groups of epochs on windows and partitioned requests.
@@ -31,10 +31,10 @@ pub const UNEXPLAINED_VERSION: u16 = 13;
 /// The earliest version that is read.
 pub const EARLIEST_VERSION: u16 = 11;
 
-/// Nodes that a header may speak of.
+/// Most nodes that a header may declare.
 const MAX_NODES: usize = 1 << 20;
 
-/// What is known of a trace before its first event.
+/// A trace's data that precedes its first event.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct TraceHeader {
     scenario: String,
@@ -43,8 +43,8 @@ pub struct TraceHeader {
 }
 
 impl TraceHeader {
-    /// The header of a run of the scenario called `scenario`, on nodes with processors
-    /// of these clock rates (node 0 first).
+    /// Creates the header of a run of the scenario called `scenario`, on nodes with processors of these clock rates
+    /// (node 0 first).
     pub fn new(scenario: &str, frequencies: &[Frequency]) -> Self {
         Self {
             scenario: scenario.to_owned(),
@@ -53,22 +53,22 @@ impl TraceHeader {
         }
     }
 
-    /// The same header in a file of the current version.
+    /// Returns the same header for a file of the current version.
     pub fn as_written_now(&self) -> Self {
         Self::new(&self.scenario, &self.frequencies())
     }
 
-    /// The scenario's name.
+    /// Returns the scenario's name.
     pub fn scenario(&self) -> &str {
         &self.scenario
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.frequencies_hz.len()
     }
 
-    /// The clock rate of a node's processor; 1 GHz for a node that is not there.
+    /// Returns the clock rate of a node's processor; 1 GHz for an unknown node.
     pub fn frequency(&self, node: u32) -> Frequency {
         const GIGAHERTZ: Frequency = match Frequency::from_hz(1_000_000_000) {
             Some(rate) => rate,
@@ -78,17 +78,17 @@ impl TraceHeader {
         hz.and_then(Frequency::from_hz).unwrap_or(GIGAHERTZ)
     }
 
-    /// The clock rates of the nodes' processors, node 0 first.
+    /// Returns the clock rates of the nodes' processors, node 0 first.
     pub fn frequencies(&self) -> Vec<Frequency> {
         (0..self.nodes() as u32)
             .map(|node| self.frequency(node))
             .collect()
     }
 
-    /// Checks that it can be the header of a file of this version.
+    /// Checks that it is a valid header for a file of this version.
     ///
     /// # Errors
-    /// The first fault.
+    /// Returns the first fault found.
     pub fn check(&self, version: u16) -> Result<(), &'static str> {
         let latest = match version {
             ..=UNEXPLAINED_VERSION => Standard::Mpi40,
@@ -109,7 +109,7 @@ impl TraceHeader {
     }
 }
 
-/// CRC-32 of the names, in order, of the functions of standards up to this one: equal where numbers mean the same.
+/// CRC-32 of the names, in order, of the functions of standards up to this one: equal if numbers have equal meanings.
 fn functions_hash(latest: Standard) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for function in FUNCTIONS.iter().filter(|it| it.standard <= latest) {
@@ -119,33 +119,33 @@ fn functions_hash(latest: Standard) -> u32 {
     hasher.finalize()
 }
 
-/// How a trace ended, known once all of it was read.
+/// The end of a trace, known once it was read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceState {
     /// There is more to read.
     Reading,
-    /// The footer was reached and agrees with what came before.
+    /// The footer was reached and agrees with the data before it.
     Complete,
-    /// The trace breaks off, or is damaged from here on; what was read before is whole.
+    /// The trace breaks off, or is damaged from here on; the data before is intact.
     Incomplete {
-        /// Where in the file, in bytes: the start of what is not whole.
+        /// The offset in the file, in bytes, at which the damage begins.
         offset: u64,
-        /// What is wrong there.
+        /// The fault found there.
         reason: String,
     },
 }
 
-/// Why a trace could not be written or read.
+/// An error in writing or reading a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The host's file system failed.
     #[error("cannot {action} the trace {}: {source}", path.display())]
     Io {
-        /// What was attempted, as an infinitive.
+        /// The attempted action, as an infinitive.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// The host's own reason.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// The file is not a trace.
@@ -153,7 +153,7 @@ pub enum TraceError {
     NotATrace {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// A version of the format that this program does not read.
@@ -164,12 +164,12 @@ pub enum TraceError {
         /// Its version.
         version: u16,
     },
-    /// A trace that cannot be continued.
+    /// A trace whose writing cannot be continued.
     #[error("cannot continue the trace {}: {reason}", path.display())]
     State {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A trace that another version of the format cannot hold.
@@ -177,17 +177,17 @@ pub enum TraceError {
     Convert {
         /// The file.
         path: PathBuf,
-        /// The version that was wanted.
+        /// The requested version.
         version: u16,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A trace of which it cannot be known what it lacks.
+    /// A trace whose omissions are unknown.
     #[error("cannot know what the trace {} lacks: {reason}; restore the file, or remove it to read what there is", path.display())]
     Lacks {
         /// The trace.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A record that cannot be encoded.
@@ -195,7 +195,7 @@ pub enum TraceError {
     Encode {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
 }

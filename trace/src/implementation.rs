@@ -1,7 +1,7 @@
-//! MPI implementations, and what numbers mean in each: ranks, tags, addresses, results.
+//! MPI implementations, and the meaning of numbers in each: ranks, tags, addresses, results.
 //!
 //! Sources: `mpi.h` of MPICH 4.0 and Open MPI 4.1, whose ABIs are stable, and `mpi_abi.h` of MPI 5.0. Argument words and results of events
-//! are in the implementation's own numbers. Called by tracers for what they decode, and by analyses.
+//! are in the implementation's own numbers. Used by tracers to decode calls, and by analyses.
 
 /// Predefined handles of the standard ABI.
 pub mod standard_abi;
@@ -9,25 +9,24 @@ pub mod standard_abi;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// `MPI_UNDEFINED` in an argument: alike in all implementations.
+/// `MPI_UNDEFINED` in an argument, the same in all implementations.
 pub const UNDEFINED: i64 = -32766;
 
 /// The bits of an MPICH error code that hold its class.
 const MPICH_CLASS: i64 = 0x7f;
 
-/// The binary interface between a process and its MPI library; it decides how handles, constants and
-/// statuses look in memory.
+/// The binary interface between a process and its MPI library; it determines the layout of handles, constants and statuses in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
 pub enum Implementation {
-    /// MPICH's own, and its derivatives': handles are 32-bit integers.
+    /// MPICH's interface, shared by its derivatives: handles are 32-bit integers.
     Mpich,
-    /// Open MPI's own: handles are addresses of objects.
+    /// Open MPI's interface: handles are addresses of objects.
     OpenMpi,
     /// The standard ABI of MPI 5.0 (`mpi_abi.h`) of this library: handles are constants or the library's pointers.
     StandardAbi(MpiLibrary),
 }
 
-/// The library that carries out a process's calls, whichever binary interface it offers.
+/// The library that executes a process's calls, regardless of its binary interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize)]
 pub enum MpiLibrary {
     /// MPICH or one of its derivatives.
@@ -39,7 +38,7 @@ pub enum MpiLibrary {
 }
 
 impl Implementation {
-    /// The number of the implementation in a trace.
+    /// Returns the number of the implementation in a trace.
     pub fn number(self) -> u32 {
         match self {
             Self::Mpich => 0,
@@ -50,7 +49,7 @@ impl Implementation {
         }
     }
 
-    /// The implementation with this number in a trace.
+    /// Returns the implementation with this number in a trace.
     pub fn of_number(number: u32) -> Option<Self> {
         Some(match number {
             0 => Self::Mpich,
@@ -62,7 +61,7 @@ impl Implementation {
         })
     }
 
-    /// The library that carries out the calls.
+    /// Returns the library that executes the calls.
     pub fn library(self) -> MpiLibrary {
         match self {
             Self::Mpich => MpiLibrary::Mpich,
@@ -71,7 +70,7 @@ impl Implementation {
         }
     }
 
-    /// Bytes of a handle.
+    /// Returns the bytes of a handle.
     pub fn handle_width(self) -> u8 {
         match self {
             Self::Mpich => 4,
@@ -79,7 +78,7 @@ impl Implementation {
         }
     }
 
-    /// What a rank argument means.
+    /// Interprets a rank argument.
     pub fn peer(self, rank: i32) -> Peer {
         if let Ok(rank) = u32::try_from(rank) {
             return Peer::Rank(rank);
@@ -97,7 +96,7 @@ impl Implementation {
         }
     }
 
-    /// What a tag argument means; `None` is `MPI_ANY_TAG`.
+    /// Interprets a tag argument; `None` is `MPI_ANY_TAG`.
     pub fn tag(self, tag: i32) -> Option<i32> {
         let any = match self {
             Self::Mpich | Self::OpenMpi => -1,
@@ -106,7 +105,7 @@ impl Implementation {
         (tag != any).then_some(tag)
     }
 
-    /// Whether a buffer is `MPI_IN_PLACE`.
+    /// True if a buffer is `MPI_IN_PLACE`.
     pub fn in_place(self, buffer: u64) -> bool {
         match self {
             Self::Mpich => buffer == u64::MAX,
@@ -114,7 +113,7 @@ impl Implementation {
         }
     }
 
-    /// Whether a pointer is `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE`.
+    /// True if a pointer is `MPI_STATUS_IGNORE` or `MPI_STATUSES_IGNORE`.
     pub fn ignores_status(self, pointer: u64) -> bool {
         match self {
             Self::Mpich => pointer == 1 || pointer == 0,
@@ -122,7 +121,7 @@ impl Implementation {
         }
     }
 
-    /// `MPI_MODE_NOCHECK` among the assertions of calls on windows.
+    /// Returns `MPI_MODE_NOCHECK`, an assertion of calls on windows.
     pub fn mode_no_check(self) -> i32 {
         match self {
             Self::Mpich | Self::StandardAbi(_) => 1024,
@@ -130,7 +129,7 @@ impl Implementation {
         }
     }
 
-    /// `MPI_LOCK_SHARED`, a type of locks of windows.
+    /// Returns `MPI_LOCK_SHARED`, a type of locks of windows.
     pub fn lock_shared(self) -> i32 {
         match self {
             Self::Mpich => 235,
@@ -139,7 +138,7 @@ impl Implementation {
         }
     }
 
-    /// `MPI_COMM_TYPE_SHARED`, by which communicators are split into those of one node.
+    /// Returns `MPI_COMM_TYPE_SHARED`, which splits communicators by node.
     pub fn comm_type_shared(self) -> i32 {
         match self {
             Self::Mpich => 1,
@@ -148,8 +147,8 @@ impl Implementation {
         }
     }
 
-    /// The class of an error code, by its number in the implementation's header. Predefined
-    /// codes of Open MPI are their classes; MPICH adds bits to them under both of its interfaces.
+    /// Returns the class of an error code, by its number in the implementation's header. Open MPI's predefined codes equal their classes;
+    /// MPICH adds bits to them under both of its interfaces.
     fn class(self, code: i64) -> i64 {
         match self.library() {
             MpiLibrary::Mpich => code & MPICH_CLASS,
@@ -157,8 +156,7 @@ impl Implementation {
         }
     }
 
-    /// Whether a result is `MPI_ERR_IN_STATUS`: some of several operations failed, the
-    /// others completed or are under way.
+    /// True if a result is `MPI_ERR_IN_STATUS`: some of several operations failed, the others completed or are in progress.
     pub fn is_error_in_status(self, result: i64) -> bool {
         let class = self.class(result);
         match self {
@@ -168,7 +166,7 @@ impl Implementation {
         }
     }
 
-    /// Whether a status's error is `MPI_ERR_PENDING`: its operation neither failed nor completed.
+    /// True if a status's error is `MPI_ERR_PENDING`: its operation neither failed nor completed.
     pub fn is_pending(self, error: i32) -> bool {
         let class = self.class(error.into());
         match self {
@@ -177,8 +175,7 @@ impl Implementation {
         }
     }
 
-    /// Whether a result says that the call refused its arguments (`MPI_ERR_REQUEST`,
-    /// `MPI_ERR_ARG`): then it did nothing to its requests.
+    /// True if the call rejected its arguments (`MPI_ERR_REQUEST`, `MPI_ERR_ARG`) and so did not touch its requests.
     pub fn refused_arguments(self, result: i64) -> bool {
         let class = self.class(result);
         match self {
@@ -188,7 +185,7 @@ impl Implementation {
     }
 }
 
-/// The other side of a message, or the root of a collective operation.
+/// The peer of a message, or the root of a collective operation.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode, Serialize, Deserialize,
 )]
@@ -201,7 +198,7 @@ pub enum Peer {
     Null,
     /// `MPI_ROOT`: this process is the root of an intercommunicator's operation.
     Root,
-    /// A number that means nothing.
+    /// A number without a meaning.
     Invalid(i32),
 }
 

@@ -1,26 +1,26 @@
-//! The job of a process, in the words of the launcher that started it.
+//! The job of a process, as its launcher names it.
 //!
-//! Found by the tracer in a process's environment, and told with its first event. Jobs are told apart by it
-//! when a trace is analysed.
+//! Read by the tracer from a process's environment, and recorded with its first event. Analyses use it to distinguish
+//! jobs.
 
 use bincode::{Decode, Encode};
 
-/// A job, in the words of the launcher that started one of its processes.
+/// A job, as described by the launcher that started one of its processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Launch {
-    /// The job's name, which tells it from all others, if the launcher gives one.
+    /// The job's unique name, if the launcher provides one.
     pub name: Option<String>,
-    /// How many processes `MPI_COMM_WORLD` has, if the launcher tells.
+    /// The number of processes in `MPI_COMM_WORLD`, if the launcher provides it.
     pub size: Option<u32>,
 }
 
 impl Launch {
-    /// Whether it tells nothing.
+    /// True if nothing is known of the job.
     pub fn is_empty(&self) -> bool {
         self.name.is_none() && self.size.is_none()
     }
 
-    /// Whether one of this job's launcher's other jobs may have spawned it: as far as names tell.
+    /// True if, judging by the names, another job of this job's launcher may have spawned it.
     pub fn may_be_of(&self, other: &Self) -> bool {
         match (self.family(), other.family()) {
             (Some(mine), Some(theirs)) => mine == theirs,
@@ -28,9 +28,8 @@ impl Launch {
         }
     }
 
-    /// What the names of all jobs have in common that one launcher starts: Hydra's, which begin
-    /// with its process's number (`kvs_PID_JOB_...`), and Open MPI's, which are numbers with the
-    /// job in the lower half.
+    /// Returns the common part of the names of all jobs that one launcher starts. Hydra's names begin with its
+    /// process's number (`kvs_PID_JOB_...`). Open MPI's are numbers with the job in the lower half.
     fn family(&self) -> Option<u64> {
         let name = self.name.as_deref()?;
         match name.strip_prefix("kvs_") {

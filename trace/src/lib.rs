@@ -1,40 +1,39 @@
-//! What a run records of MPI: events and the objects that they name.
+//! A run's records of MPI: events and the objects that they refer to.
 //!
-//! An [`Event`] is one call, in its process's own numbers. Nothing here knows of guests, and nothing is concluded:
-//! events are made by `belljar-tracer`, `belljar-archive` writes and reads files of them, and what follows from
-//! all of them together is worked out by `belljar-analysis`.
+//! An [`Event`] is one call, in its process's own numbers. This crate neither accesses guests nor analyses events: `belljar-tracer` creates events,
+//! `belljar-archive` writes and reads files of them, and `belljar-analysis` analyses them.
 //!
-//! From top to bottom: `file` is what the file's versions have in common; `saved` is events in a checkpoint;
-//! `event` has calls, `probe` those that probes of the user's see, `object`, `site` and `launch` what they name; `codec`, `account`, `counters` and `datatypes` are
-//! below all; `polls` says what folded calls are, and its `fold` makes them of events. None imports one above it.
+//! From top to bottom: `file` has the common parts of the file's versions. `saved` encodes events in a checkpoint. `event` has calls, and `probe` has records of
+//! the user's probes. `object`, `site` and `launch` have the objects that both refer to. `codec`, `account`, `counters` and `datatypes` are below all. `polls`
+//! describes folded calls, and its `fold` creates them from events. No module imports one above it.
 
-/// What a node's time went into.
+/// Accounts of a node's time.
 mod account;
 /// The binary encoding of records.
 pub mod codec;
-/// Calls and oddities that are counted, and the end of a trace.
+/// Counters of calls and warnings, and the end of a trace.
 mod counters;
 /// Predefined datatypes.
 pub mod datatypes;
 /// One call of an MPI function.
 mod event;
-/// What versions of the trace file have in common.
+/// Common parts of all versions of the trace file.
 mod file;
 /// MPI implementations and their numbers.
 mod implementation;
-/// The job of a process, in its launcher's words.
+/// The job of a process, as its launcher names it.
 mod launch;
-/// Communicators, groups and datatypes, as a process's calls tell of them.
+/// Communicators, groups and datatypes, as a process's calls define them.
 mod object;
 /// Patterns for names of functions.
 mod pattern;
-/// Calls by which programs wait in loops.
+/// Calls that programs repeat in loops to wait.
 mod polls;
-/// What probes of the user's own record.
+/// Records of the user's probes.
 mod probe;
 /// Events as bytes.
 mod saved;
-/// Where in a program a call was made.
+/// Call sites.
 mod site;
 
 pub use account::{Account, Accounts};

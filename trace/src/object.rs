@@ -1,8 +1,7 @@
-//! What events tell of a process's MPI objects: communicators, groups, datatypes.
+//! Changes to a process's MPI objects that events report: communicators, groups, datatypes.
 //!
-//! Objects are numbered within their process, because handles are reused. Which
-//! ranks a communicator joins is worked out afterwards from all processes' events
-//! (by `belljar-analysis`): a split's outcome depends on what the others passed.
+//! Objects are numbered within their process, because handles are reused. `belljar-analysis` later computes a
+//! communicator's ranks from all processes' events, because a split depends on the arguments of all members.
 
 use bincode::{Decode, Encode};
 use serde::Serialize;
@@ -21,19 +20,19 @@ pub const SELF: u32 = 1;
 pub enum Datatype {
     /// A predefined one: its index in [`PREDEFINED`].
     Predefined(u16),
-    /// One that the program built: the process's own number of it, and its size in bytes.
+    /// One that the program created: the process's own number for it, and its size in bytes.
     Derived {
-        /// Counts the process's datatypes.
+        /// Its number among the process's datatypes.
         number: u32,
-        /// Bytes of data in one element (what `MPI_Type_size` says).
+        /// Bytes of data in one element (`MPI_Type_size`).
         size: u64,
     },
-    /// One whose size is not known.
+    /// A datatype of unknown size.
     Unknown,
 }
 
 impl Datatype {
-    /// Bytes of data in one element; `None` when unknown.
+    /// Returns the bytes of data in one element; `None` if unknown.
     pub fn size(self) -> Option<u64> {
         match self {
             Self::Predefined(index) => PREDEFINED
@@ -45,21 +44,21 @@ impl Datatype {
     }
 }
 
-/// What a call told of the process's MPI objects.
+/// A change to the process's MPI objects that a call reports.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Fact {
-    /// The call took part in making a communicator.
+    /// The call took part in creating a communicator.
     Communicator(NewCommunicator),
-    /// The call made a group.
+    /// The call created a group.
     Group {
         /// The process's own number of the group.
         number: u32,
         /// Its members.
         members: GroupMembers,
     },
-    /// The call made a datatype or told its size.
+    /// The call created a datatype or queried its size.
     Datatype(Datatype),
-    /// What the launcher told the process of its job.
+    /// The launcher's description of the process's job.
     Launch(Launch),
     /// The size of a communicator.
     Size {
@@ -75,11 +74,11 @@ pub enum Fact {
         /// The rank.
         rank: u32,
     },
-    /// The call is one of a schedule, which has no times of its own: an imported one.
+    /// The call belongs to an imported schedule, and has no times.
     Scheduled(ScheduledCall),
 }
 
-/// Conditions of a call of a schedule. Points are numbers that a process has for them; each is reached once.
+/// Conditions of a call of a schedule. Points are numbered within a process; each is reached once.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct ScheduledCall {
     /// The processor of the process for the work and the call. It does one thing at a time.
@@ -88,45 +87,44 @@ pub struct ScheduledCall {
     pub work: u64,
     /// Points that must be reached before the work begins.
     pub after: Vec<u32>,
-    /// The point that is reached when the work begins, which is the call's entry where there is no work.
+    /// The point reached when the work begins; without work, at the call's entry.
     pub started: Option<u32>,
-    /// The point that is reached when the call is left.
+    /// The point reached when the call returns.
     pub complete: Option<u32>,
 }
 
-/// A communicator in the making, seen from one process.
+/// The creation of a communicator, seen from one process.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct NewCommunicator {
     /// The process's own number of the new communicator; `None` when this process
     /// is not in it.
     pub number: Option<u32>,
-    /// The process's own number of the communicator it was made from; `None` when there is none
-    /// or it is unknown.
+    /// The process's own number of the communicator it was created from; `None` if there is none or it is unknown.
     pub parent: Option<u32>,
-    /// How many communicators were made from the parent before, by this process, in the
-    /// way that takes all members. All members of the parent count alike.
+    /// The number of earlier communicators that this process created from the parent by operations collective over all
+    /// members. All members of the parent have the same count.
     pub sequence: u32,
-    /// How it was made.
+    /// The operation that created it.
     pub how: Making,
 }
 
-/// How a communicator is made, with what decides its members.
+/// The operations that create communicators, with the arguments that determine the members.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Making {
     /// All of the parent's members in their order, and its topology (`dup`).
     Duplicate,
     /// `MPI_Comm_split`.
     Split {
-        /// Members with the same color end up together; `None`: in none (`MPI_UNDEFINED`).
+        /// Members with the same color end up together; `None` (`MPI_UNDEFINED`) for no communicator.
         color: Option<i32>,
-        /// Orders them.
+        /// The sort key of the members.
         key: i32,
     },
     /// `MPI_Comm_split_type` with `MPI_COMM_TYPE_SHARED`: by node.
     SplitByNode {
-        /// Whether the caller wants to be in one.
+        /// True if the caller wants to be a member.
         member: bool,
-        /// Orders them.
+        /// The sort key of the members.
         key: i32,
     },
     /// `MPI_Comm_create`: the members of the group, by the process's own number.
@@ -139,7 +137,7 @@ pub enum Making {
     CreateGroup {
         /// The group.
         group: Option<u32>,
-        /// Tells calls of one time apart.
+        /// Distinguishes concurrent calls.
         tag: i32,
     },
     /// `MPI_Cart_create`: as many of the parent's members as the grid holds, in their
@@ -147,78 +145,78 @@ pub enum Making {
     Cart {
         /// The grid's dimensions.
         dimensions: Vec<u32>,
-        /// Which of them go round.
+        /// The periodic dimensions.
         periods: Vec<bool>,
     },
     /// `MPI_Cart_sub`.
     CartSub {
-        /// Which of the parent's dimensions remain.
+        /// The parent's remaining dimensions.
         remain: Vec<bool>,
     },
     /// `MPI_Graph_create`: the first of the parent's members.
     Graph {
-        /// How many neighbours each member has.
+        /// The number of neighbours of each member.
         degrees: Vec<u32>,
     },
     /// `MPI_Dist_graph_create`: all of the parent's members in their order.
     DistGraph {
-        /// From and to whom the edges go that the caller tells; others may tell more.
+        /// The source and the destination of each edge that the caller specifies; other callers may specify more.
         edges: Vec<(u32, u32)>,
     },
     /// `MPI_Dist_graph_create_adjacent`: all of the parent's members in their order.
     DistGraphAdjacent {
-        /// How many neighbours the caller receives from.
+        /// The number of neighbours that the caller receives from.
         sources: u32,
-        /// How many it sends to.
+        /// The number of neighbours that the caller sends to.
         destinations: u32,
     },
     /// `MPI_Intercomm_create`; the parent is the local communicator.
     Intercomm {
         /// The local leader's rank in the parent.
         local_leader: u32,
-        /// The communicator in which the leaders meet (counts at the leaders only).
+        /// The communicator in which the leaders meet (significant at the leaders only).
         bridge: Option<u32>,
-        /// The remote leader's rank in the bridge (counts at the local leader only).
+        /// The remote leader's rank in the bridge (significant at the local leader only).
         remote_leader: u32,
-        /// Tells calls of one time apart.
+        /// Distinguishes concurrent calls.
         tag: i32,
     },
     /// `MPI_Intercomm_merge`; the parent is the intercommunicator.
     Merge {
-        /// Whether this side comes last.
+        /// True if this side comes last.
         high: bool,
     },
     /// `MPI_Comm_spawn` or `MPI_Comm_spawn_multiple`; the parent is the spawning communicator, the
     /// remote group is a new job.
     Spawn {
-        /// The rank in the parent whose arguments count.
+        /// The rank in the parent whose arguments are used.
         root: u32,
-        /// How many processes were asked for; `None` but at the root.
+        /// The number of processes requested; `None` except at the root.
         count: Option<u32>,
     },
-    /// `MPI_Comm_get_parent`: the other side of that.
+    /// `MPI_Comm_get_parent`: the other side of a spawn.
     Parent,
     /// `MPI_Comm_accept` or `MPI_Comm_connect`; the parent is the local communicator.
     Meet {
-        /// Whether it accepts.
+        /// True if it accepts.
         accepts: bool,
-        /// The rank in the parent whose arguments count.
+        /// The rank in the parent whose arguments are used.
         root: u32,
-        /// A hash of the port's name; `None` but at the root.
+        /// A hash of the port's name; `None` except at the root.
         port: Option<u32>,
     },
     /// `MPI_Intercomm_create_from_groups`: the members of two groups, by the process's own numbers.
     IntercommGroups {
         /// The local group.
         local: Option<u32>,
-        /// The remote group (counts at the local leader only).
+        /// The remote group (significant at the local leader only).
         remote: Option<u32>,
         /// The local leader's rank in the local group.
         leader: u32,
-        /// A hash of the text that tells calls of one time apart.
+        /// A hash of the text that distinguishes concurrent calls.
         tag: i32,
     },
-    /// In a way whose members nothing here tells (`MPI_Comm_join`, hardware-guided splits).
+    /// An operation whose members cannot be determined (`MPI_Comm_join`, hardware-guided splits).
     Unknown,
 }
 
@@ -233,11 +231,11 @@ pub enum GroupMembers {
     Include(Option<u32>, Vec<u32>),
     /// A group without some ranks.
     Exclude(Option<u32>, Vec<u32>),
-    /// Those of the first, then those of the second that are not in the first.
+    /// The members of the first, then those members of the second that are not in the first.
     Union(Option<u32>, Option<u32>),
-    /// Those of the first that are in the second.
+    /// The members of the first that are also in the second.
     Intersection(Option<u32>, Option<u32>),
-    /// Those of the first that are not in the second.
+    /// The members of the first that are not in the second.
     Difference(Option<u32>, Option<u32>),
     /// Unknown.
     Unknown,

@@ -1,14 +1,13 @@
-//! Patterns for names of functions, as shells have them for files.
+//! Patterns for names of functions, as shells use them for files.
 //!
-//! Called for the functions that a scenario selects and for those that a filter wants.
+//! Used for a scenario's selected functions and for filters.
 
-/// Whether `name` matches `pattern`, in which `*` stands for any text and `?` for any
-/// one character.
+/// True if `name` matches `pattern`, in which `*` stands for any text and `?` for any one character.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Where to resume when the text after the last `*` does not fit: one more
-    // character for the star. Linear in pattern times name.
+    // The position to resume from when the text after the last `*` does not match: the star takes one more character.
+    // Takes time proportional to pattern times name.
     let mut resume: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

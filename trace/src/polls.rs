@@ -1,10 +1,10 @@
-//! Calls by which programs wait in loops.
+//! Calls that programs repeat in loops to wait.
 //!
-//! How often they are made depends on how long a program waits, not on what it does. So those that found nothing and follow
-//! one another, alike, may be one record: [`Polls`](polls::Polls) says what of. Used where a run records and reports
-//! them, and by analyses that ask what a program does.
+//! Their number depends on how long a program waits, not on its work. Unsuccessful polls that follow one another and are alike
+//! may therefore be one record, with sums in [`Polls`](polls::Polls). Used where a run records and reports them, and by
+//! analyses of a program's work.
 
-/// Makes one record of polls that follow one another.
+/// Folds consecutive polls into one record.
 pub(crate) mod fold;
 
 use bincode::{Decode, Encode};
@@ -12,28 +12,28 @@ use bincode::{Decode, Encode};
 use crate::account::Account;
 use crate::codec::not_encoded;
 
-/// Calls that one record stands for, at most: sums over all records of a trace stay within 64 bits.
+/// Most calls that one record stands for: sums over all records of a trace stay within 64 bits.
 pub const MOST_POLLS: u64 = 1 << 32;
 
-/// Calls that found nothing, of one thread, alike and one after another.
+/// Consecutive, equal and unsuccessful calls of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Polls {
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
-    /// Cycles in all of them together, saturating.
+    /// Total cycles in the calls, saturating.
     pub inside: u64,
     /// Cycles in the shortest.
     pub shortest: u64,
     /// Cycles in the longest.
     pub longest: u64,
-    /// What the node's time went into while it was in them; zeros without a time model.
+    /// The node's account of the time in these calls; zeros without a time model.
     pub account: Account,
-    /// Tells apart what they asked for where arguments do not. No part of a trace: 0 in what was read.
+    /// Distinguishes calls by their subject where arguments do not. Not part of a trace: 0 in records that were read.
     pub subject: u64,
 }
 
 impl Polls {
-    /// One, of so many cycles, in which the node's time went into `account`.
+    /// Creates a record of one call of this many cycles, in which the node spent its time according to `account`.
     pub fn one(cycles: u64, account: Account, subject: u64) -> Self {
         Self {
             calls: 1,
@@ -45,7 +45,7 @@ impl Polls {
         }
     }
 
-    /// Adds those that follow.
+    /// Adds the polls that follow.
     pub(crate) fn add(&mut self, next: &Self) {
         self.calls = self.calls.saturating_add(next.calls);
         self.inside = self.inside.saturating_add(next.inside);
@@ -55,8 +55,8 @@ impl Polls {
     }
 }
 
-/// The [`Polls`] that an event stands for. An event that stands for one call has none in a trace; on the way there a call that
-/// polled and found nothing has those of itself. Not encoded with an event.
+/// The [`Polls`] that an event stands for. In a trace, an event that stands for one call has `None`; before that, an
+/// unsuccessful poll has its own sums here. Not encoded with an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folded(pub Option<Box<Polls>>);
 

@@ -1,10 +1,10 @@
-//! What probes of the user's own record: calls of any function, beside those of MPI.
+//! Records of the user's probes: calls of any function besides MPI's.
 //!
-//! A [`Probe`] says where one is and what is read there, a [`ProbeRecord`] what one call was. Values are words of
-//! registers and memory, and texts that they pointed to; what they mean is said by the probe. Some probes a run has by itself, to
-//! see messages: `purpose` says what these record. Made by the tracer, written and read by `belljar-archive`.
+//! A [`Probe`] specifies a location and the values to read, a [`ProbeRecord`] describes one call. Values are words of registers
+//! and memory, and texts that they pointed to; the probe specifies their meaning. Some probes belong to the run itself, to see
+//! messages: `purpose` describes their records. Made by the tracer, written and read by `belljar-archive`.
 
-/// What probes are for.
+/// Purposes of probes.
 mod purpose;
 /// Records as bytes.
 mod recorded;
@@ -21,7 +21,7 @@ use crate::site::Site;
 pub use purpose::{MESSAGE, MessageWord, ProbePurpose};
 pub use recorded::Recorded;
 
-/// The name of the file of these records in a run's directory.
+/// The name of the file of probe records in a run's directory.
 pub const PROBES_FILE: &str = "probes.bjc";
 
 /// Most probes of a run.
@@ -44,12 +44,12 @@ pub enum ProbeAt {
     Call,
 }
 
-/// What a word is.
+/// The type of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum ValueKind {
-    /// An unsigned integer of so many bytes: 1, 2, 4 or 8.
+    /// An unsigned integer of 1, 2, 4 or 8 bytes.
     Unsigned(u8),
-    /// A signed integer of so many bytes: 1, 2, 4 or 8.
+    /// A signed integer of 1, 2, 4 or 8 bytes.
     Signed(u8),
     /// An address.
     Pointer,
@@ -61,7 +61,7 @@ pub enum ValueKind {
     Double,
 }
 
-/// The names of kinds, as scenarios have them.
+/// The names of types in scenarios.
 const KINDS: [(&str, ValueKind); 12] = [
     ("u8", ValueKind::Unsigned(1)),
     ("u16", ValueKind::Unsigned(2)),
@@ -77,7 +77,7 @@ const KINDS: [(&str, ValueKind); 12] = [
     ("f64", ValueKind::Double),
 ];
 
-/// A name that is no kind of value's.
+/// An unknown name of a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no type of a value; write u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, pointer or string"
@@ -105,12 +105,12 @@ impl fmt::Display for ValueKind {
 }
 
 impl ValueKind {
-    /// Whether it is passed in a vector register (System V ABI, 3.2.3, class SSE).
+    /// True if it is passed in a vector register (System V ABI, 3.2.3, class SSE).
     pub fn is_scalar(self) -> bool {
         matches!(self, Self::Single | Self::Double)
     }
 
-    /// A register's word without what the ABI leaves undefined in it; signed integers are extended.
+    /// Clears the bits of a register's word that the ABI leaves undefined; signed integers are extended.
     pub fn clean(self, word: u64) -> u64 {
         let unused = |bytes: u8| 64 - 8 * u32::from(bytes.clamp(1, 8));
         match self {
@@ -128,18 +128,18 @@ impl ValueKind {
 /// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum ProbeValue {
-    /// A word; the bits of a number.
+    /// A word, or the bits of a floating-point number.
     Word(u64),
-    /// A text, of at most [`MOST_PROBE_TEXT`] bytes; what is no UTF-8 is replaced.
+    /// A text of at most [`MOST_PROBE_TEXT`] bytes; invalid UTF-8 is replaced.
     Text(String),
     /// The address of a text that could not be read there.
     Unreadable(u64),
-    /// It stood on the stack, where it could not be read.
+    /// A value on the stack that could not be read.
     Missing,
 }
 
 impl ProbeValue {
-    /// The word, if it is one.
+    /// Returns the word, if it is one.
     pub fn word(&self) -> Option<u64> {
         match self {
             Self::Word(word) => Some(*word),
@@ -147,7 +147,7 @@ impl ProbeValue {
         }
     }
 
-    /// It in words.
+    /// Formats the value as text.
     pub fn in_words(&self, kind: ValueKind) -> String {
         match (self, kind) {
             (Self::Text(text), _) => format!("{text:?}"),
@@ -171,11 +171,11 @@ pub struct Probe {
     pub file: String,
     /// When it records.
     pub at: ProbeAt,
-    /// What its arguments are.
+    /// The types of its arguments.
     pub arguments: Vec<ValueKind>,
-    /// What its result is, if that is recorded.
+    /// The type of its result, if recorded.
     pub result: Option<ValueKind>,
-    /// Whose it is, and what it is for.
+    /// Its owner and purpose.
     pub purpose: ProbePurpose,
 }
 
@@ -188,23 +188,24 @@ pub struct ProbeRecord {
     pub node: u32,
     /// The processor on which it was entered.
     pub vcpu: u32,
-    /// The process that called, by number among those of its node that came to a probe.
+    /// The calling process, by number among the processes of its node that reached a probe.
     pub task: u32,
-    /// The MPI process that it is, by number on its node, if it called MPI before.
+    /// Its MPI process's number on its node, if it called MPI before.
     pub process: Option<u32>,
-    /// The thread, by number among those of its process that came to a probe.
+    /// The thread, by number among the threads of its process that reached a probe.
     pub thread: u32,
     /// Its rank in `MPI_COMM_WORLD`, as far as known then.
     pub rank: Option<u32>,
-    /// The name by which its program was started; empty if nobody saw that.
+    /// The name by which its program was started; empty if unknown.
     pub program: Arc<str>,
-    /// Calls of its thread around it that probes see return.
+    /// The number of probed calls around it in its thread whose returns are recorded.
     pub depth: u16,
     /// When it was entered, in cycles of its node.
     pub entry: u64,
-    /// When it returned; never of probes that record entries, nor of calls that were left otherwise.
+    /// When it returned; `None` for probes that record entries, and for calls that did not return normally.
     pub exit: Option<u64>,
-    /// When it was known: at its entry or return, or when it was found to have been left. By this records are in order.
+    /// When the record was complete: at its entry or return, or when it was found to have been left otherwise. Records are
+    /// ordered by it.
     pub known: u64,
     /// Its arguments.
     pub arguments: Vec<ProbeValue>,
@@ -212,12 +213,12 @@ pub struct ProbeRecord {
     pub result: Option<ProbeValue>,
     /// The function of the MPI call within which it was made, by number; the outermost of several.
     pub within: Option<u16>,
-    /// Where it was made, in runs that ask for frames.
+    /// Its call site, in runs that record frames.
     pub site: Site,
 }
 
 impl ProbeRecord {
-    /// Whether it can be one of these probes'.
+    /// True if it is a valid record of one of these probes.
     pub fn fits(&self, probes: &[Probe]) -> bool {
         let probe = probes.get(self.probe as usize);
         probe.is_some_and(|probe| {
@@ -235,10 +236,10 @@ impl ProbeRecord {
     }
 }
 
-/// What there is to say of probes at a run's end.
+/// Counters of probes at a run's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct ProbesEnd {
-    /// Calls of which so many were open at once that their returns were not followed.
+    /// Calls whose returns were not followed because too many were open at once.
     pub unfollowed: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Events as bytes: for runs that continue later.
 //!
-//! What is loaded is what was saved. Bytes may come from anybody: those that are something else, or contradict
-//! themselves, are refused. Called for checkpoints and for what hosts of a run send each other.
+//! Loading returns exactly the saved data. The bytes are untrusted: invalid or contradictory ones are refused. Used for
+//! checkpoints and for messages between the hosts of a run.
 
 use crate::account::Account;
 use crate::codec;
@@ -12,13 +12,13 @@ use crate::polls::{Folded, Polls};
 use crate::probe::{ProbeRecord, ProbesEnd, Recorded};
 use crate::site::{NewSites, Site, SiteNumbers, Sites};
 
-/// State that cannot be saved, or bytes that are not such state.
+/// Data that cannot be saved, or bytes that are not saved data.
 #[derive(Debug, thiserror::Error)]
 #[error("the state of a tracer: {0}")]
 pub struct StateError(String);
 
 impl StateError {
-    /// A state whose bytes can be decoded, but contradict each other.
+    /// Creates the error for bytes that can be decoded, but contradict each other.
     pub fn contradiction() -> Self {
         Self("its parts do not fit together".to_owned())
     }
@@ -30,7 +30,7 @@ impl From<codec::CodecError> for StateError {
     }
 }
 
-/// What is not encoded with an event, but for its site.
+/// The parts that are not encoded with an event, except for its site.
 pub type Unencoded = (
     Option<[Account; 2]>,
     Option<Box<Details>>,
@@ -40,15 +40,15 @@ pub type Unencoded = (
 
 type SavedEvents = (Vec<Event>, Vec<Unencoded>, SavedSites);
 
-/// Sites of calls: the table, and the number of each call's; none at all where no call has one.
+/// Sites of calls: the table, and each call's site number; both empty if no call has a site.
 pub type SavedSites = (NewSites, Vec<u32>);
 
-/// The sites of calls, in their order, to be [given back](load_sites).
+/// Returns the sites of calls, in their order, for [`load_sites`].
 pub fn save_sites<'a>(events: impl Iterator<Item = &'a Event>) -> SavedSites {
     save_sites_of(events.map(|event| &event.site))
 }
 
-/// The same of sites alone.
+/// The same for sites alone.
 pub(crate) fn save_sites_of<'a>(sites: impl Iterator<Item = &'a Site>) -> SavedSites {
     let mut table = SiteNumbers::default();
     let numbers: Vec<u32> = sites.map(|site| table.number(site)).collect();
@@ -58,10 +58,10 @@ pub(crate) fn save_sites_of<'a>(sites: impl Iterator<Item = &'a Site>) -> SavedS
     }
 }
 
-/// Gives calls, in their order, the sites that were [saved](save_sites) of them.
+/// Restores the [saved](save_sites) sites of calls, in their order.
 ///
 /// # Errors
-/// When the sites contradict themselves, or are others' calls.
+/// Fails if the sites contradict each other, or belong to other calls.
 pub fn load_sites<'a>(
     events: impl Iterator<Item = &'a mut Event>,
     saved: &SavedSites,
@@ -69,7 +69,7 @@ pub fn load_sites<'a>(
     load_sites_of(events.map(|event| &mut event.site), saved)
 }
 
-/// The same of sites alone.
+/// The same for sites alone.
 pub(crate) fn load_sites_of<'a>(
     places: impl Iterator<Item = &'a mut Site>,
     (table, numbers): &SavedSites,
@@ -90,14 +90,14 @@ pub(crate) fn load_sites_of<'a>(
     }
 }
 
-/// What is not encoded with `event`, but for its site.
+/// Returns the parts not encoded with `event`, except for its site.
 pub fn unencoded(event: &Event) -> Unencoded {
     let folded = event.folded.0.clone();
     let details = event.details.0.clone();
     (event.accounts.0, details, folded, event.given_up.0)
 }
 
-/// Gives `event` what was [told apart](unencoded) of it.
+/// Restores the [separated](unencoded) parts of `event`.
 pub fn give_back(event: &mut Event, (accounts, details, folded, given_up): Unencoded) {
     event.given_up = GivenUp(given_up);
     event.accounts.0 = accounts;
@@ -105,10 +105,10 @@ pub fn give_back(event: &mut Event, (accounts, details, folded, given_up): Unenc
     event.details = Detailed(details);
 }
 
-/// Events as bytes, with what their nodes' time went into and where they were called.
+/// Encodes events as bytes, with their nodes' accounts and their call sites.
 ///
 /// # Errors
-/// When there are more than can be read again.
+/// Fails if there are more than can be read again.
 pub fn save_events(events: &[Event]) -> Result<Vec<u8>, StateError> {
     let mut bytes = Vec::new();
     codec::encode(&events, &mut bytes)?;
@@ -119,10 +119,10 @@ pub fn save_events(events: &[Event]) -> Result<Vec<u8>, StateError> {
     Ok(bytes)
 }
 
-/// The events that were [saved](save_events).
+/// Decodes events [saved](save_events) before.
 ///
 /// # Errors
-/// When the bytes are something else.
+/// Fails if the bytes are not saved events.
 pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
     let (mut events, sums, sites): SavedEvents = codec::decode(saved)?;
     if events.len() != sums.len() {
@@ -135,10 +135,10 @@ pub fn load_events(saved: &[u8]) -> Result<Vec<Event>, StateError> {
     Ok(events)
 }
 
-/// What probes of the user's saw, and what there is to say of them at the end, as bytes.
+/// Encodes the records of the user's probes and their counters as bytes.
 ///
 /// # Errors
-/// When there is more of it than can be read again.
+/// Fails if there are more than can be read again.
 pub fn save_probes(records: &[ProbeRecord], end: ProbesEnd) -> Result<Vec<u8>, StateError> {
     let mut bytes = Vec::new();
     codec::encode(&Recorded(records.to_vec()), &mut bytes)?;
@@ -147,19 +147,19 @@ pub fn save_probes(records: &[ProbeRecord], end: ProbesEnd) -> Result<Vec<u8>, S
     Ok(bytes)
 }
 
-/// What was [saved](save_probes) of probes.
+/// Decodes records of probes [saved](save_probes) before.
 ///
 /// # Errors
-/// When the bytes are something else.
+/// Fails if the bytes are not saved records.
 pub fn load_probes(saved: &[u8]) -> Result<(Vec<ProbeRecord>, ProbesEnd), StateError> {
     let (Recorded(records), end) = codec::decode(saved)?;
     Ok((records, end))
 }
 
-/// What tracers say at a run's end, as bytes.
+/// Encodes the tracers' summaries as bytes.
 ///
 /// # Errors
-/// When there is more of it than can be read again.
+/// Fails if there are more than can be read again.
 pub fn save_summaries(summaries: &[NodeSummary]) -> Result<Vec<u8>, StateError> {
     let mut bytes = Vec::new();
     codec::encode(&summaries, &mut bytes)?;
@@ -167,10 +167,10 @@ pub fn save_summaries(summaries: &[NodeSummary]) -> Result<Vec<u8>, StateError> 
     Ok(bytes)
 }
 
-/// What was [saved](save_summaries).
+/// Decodes summaries [saved](save_summaries) before.
 ///
 /// # Errors
-/// When the bytes are something else.
+/// Fails if the bytes are not saved summaries.
 pub fn load_summaries(saved: &[u8]) -> Result<Vec<NodeSummary>, StateError> {
     Ok(codec::decode(saved)?)
 }

@@ -1,9 +1,9 @@
-//! Where in a program a call was made: the frames of its stack.
+//! Call sites: the frames of a call's stack.
 //!
-//! A frame is a place in a file of the guest, so ranks and runs that call from the same line have the same one,
-//! wherever their processes have the file mapped. Sites are no part of an event's encoding: they are told by number, from a
-//! table ([`SiteNumbers`] makes it, [`Sites`] reads it), and a trace without them has none of it. Made by the
-//! tracer, used by whoever writes or reads events.
+//! A frame is a location in a file of the guest. It is therefore the same for all ranks and runs that call from the same
+//! line, wherever their processes have mapped the file. Sites are not part of an event's encoding. They are encoded by
+//! number, from a table ([`SiteNumbers`] creates it, [`Sites`] reads it); a trace without sites has no such table. Created
+//! by the tracer, used by writers and readers of events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,17 +27,18 @@ pub struct CodeFile {
 /// One frame of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame {
-    /// The return address: as its file has it, or as the process has it where that is no file's.
+    /// The return address: relative to its file, or as in the process if it is outside of any file.
     pub address: u64,
-    /// The file whose code it is.
+    /// The file that contains the address.
     pub file: Option<Arc<CodeFile>>,
 }
 
-/// The frames of a call: first where the call returns to, then where that function returns to, and so on.
+/// The frames of a call: first the address to which the call returns, then the address to which that function returns, and
+/// so on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallStack(pub Vec<Frame>);
 
-/// Where a call was made. Not encoded with an event, but told by number.
+/// A call site. Not encoded with an event, but by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site(pub Option<Arc<CallStack>>);
 
@@ -46,13 +47,13 @@ not_encoded!(Site);
 /// Files and stacks that are new in a table of sites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct NewSites {
-    /// Files, which have the numbers after those that were there.
+    /// New files, numbered after the existing ones.
     pub files: Vec<CodeFile>,
-    /// Stacks, likewise: of each frame the file's number and one, or 0, and the address.
+    /// New stacks, numbered likewise: for each frame the file's number plus one, or 0, and the address.
     pub stacks: Vec<Vec<(u32, u64)>>,
 }
 
-/// Numbers sites, from 1 in the order in which they come up; 0 is none.
+/// Numbers sites, from 1 in the order of their appearance; 0 means no site.
 #[derive(Clone, Debug, Default)]
 pub struct SiteNumbers {
     files: BTreeMap<Arc<CodeFile>, u32>,
@@ -62,7 +63,7 @@ pub struct SiteNumbers {
 }
 
 impl SiteNumbers {
-    /// The number of a site.
+    /// Returns the number of a site.
     pub fn number(&mut self, site: &Site) -> u32 {
         let Some(stack) = &site.0 else {
             return 0;
@@ -93,18 +94,18 @@ impl SiteNumbers {
         number
     }
 
-    /// Memory that the table takes, about, in bytes.
+    /// Returns the approximate memory of the table, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What is new since this was asked last.
+    /// Returns the entries added since the last call.
     pub fn take_new(&mut self) -> NewSites {
         std::mem::take(&mut self.fresh)
     }
 
-    /// A table whose files and stacks, from the first on, are `known`, of which all are to be asked as new that are
-    /// beyond the first `told` files and stacks. `None` where that makes no sense.
+    /// Creates a table with the files and stacks `known`. The next [`take_new`](Self::take_new) returns all but the first
+    /// `told` files and stacks. `None` if the input is invalid.
     pub fn of(known: &NewSites, told: (usize, usize)) -> Option<Self> {
         let mut sites = Sites::default();
         sites.add(known)?;
@@ -126,7 +127,7 @@ impl SiteNumbers {
         Some(numbers)
     }
 
-    /// All files and stacks, from the first on, and how many of each were told already.
+    /// Returns all files and stacks, and the numbers of those already returned as new.
     pub fn all(&self) -> (NewSites, (usize, usize)) {
         let mut files = vec![None; self.files.len()];
         for (file, number) in &self.files {
@@ -149,7 +150,7 @@ impl SiteNumbers {
     }
 }
 
-/// Sites by number, as [`SiteNumbers`] told them.
+/// Sites by number, as numbered by [`SiteNumbers`].
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
     files: Vec<Arc<CodeFile>>,
@@ -157,7 +158,7 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// Takes what is new. `None` where it makes no sense: it comes from anybody.
+    /// Adds new entries. `None` if they are invalid, as the input is untrusted.
     pub fn add(&mut self, new: &NewSites) -> Option<()> {
         self.files.extend(new.files.iter().cloned().map(Arc::new));
         for stack in &new.stacks {
@@ -178,7 +179,7 @@ impl Sites {
         Some(())
     }
 
-    /// The site of this number; `None` where there is none of it.
+    /// Returns the site with this number; `None` if there is no such site.
     pub fn get(&self, number: u32) -> Option<Site> {
         match number.checked_sub(1) {
             None => Some(Site(None)),
@@ -189,12 +190,12 @@ impl Sites {
         }
     }
 
-    /// How many stacks there are.
+    /// Returns the number of stacks.
     pub fn len(&self) -> usize {
         self.stacks.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no stacks.
     pub fn is_empty(&self) -> bool {
         self.stacks.is_empty()
     }

@@ -1,8 +1,7 @@
-//! Calls that were entered and not left yet.
+//! Calls that were entered and have not returned yet.
 //!
-//! Bounded in number and in bytes: what a guest leaves open beyond that is dropped, oldest first, and told.
-//! A call is found by where its return address stands, so jumps, forks and threads that move do not confuse
-//! them. Called by `node`.
+//! Their number and bytes are bounded; beyond that, the oldest are dropped and counted. A call is identified by the
+//! address of its return address, so jumps, forks and migrating threads do not cause confusion. Used by `node`.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +10,11 @@ use bincode::{Decode, Encode};
 
 use crate::receives::posted::PostedReceive;
 
-/// Threads of a process that are told apart; all further ones share a number.
+/// Most threads of a process that have distinct numbers; all further ones share a number.
 const MAX_THREADS: usize = 1 << 12;
 
-/// The number of the thread with thread pointer `base` among those of its process, in the order in which they are met.
+/// Returns the number of the thread with thread pointer `base` among the threads of its process, in the order of their
+/// first appearance.
 pub(crate) fn thread_number(threads: &mut BTreeMap<u64, u32>, base: u64) -> u32 {
     let next = threads.len();
     match threads.get(&base) {
@@ -27,50 +27,48 @@ pub(crate) fn thread_number(threads: &mut BTreeMap<u64, u32>, base: u64) -> u32 
     }
 }
 
-/// Most calls open at once on a node. An honest program has a few in each thread.
+/// Most open calls on a node. A regular program has a few in each thread.
 const MAX_OPEN: usize = 1 << 14;
 
-/// Most bytes that open calls of a node hold, whatever its memory: an honest program waits for some
-/// thousands of requests in each thread, of 8 bytes each.
+/// Most bytes that open calls of a node hold. A regular program waits for some thousands of requests in each thread, of
+/// 8 bytes each.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Most receives that are noted of a call: the library's own among them.
+/// Most receives noted for a call, including the library's own.
 const MAX_POSTED: usize = 1 << 12;
 
 /// Bytes of a noted receive.
 const POSTED_BYTES: u64 = size_of::<PostedReceive>() as u64;
 
-/// What a call takes besides its lists, in bytes.
+/// Bytes of a call besides its lists.
 const CALL_BYTES: u64 = 512;
 
 /// An address space, by the physical address of its page-table root.
 pub(crate) type Space = u64;
 
-/// Where a call stands: thread (by the base of its thread-local storage), then the
-/// linear address of the return address on its stack. A call that another one makes
-/// stands lower.
+/// The place of a call: its thread (by the base of its thread-local storage), then the linear address of the return
+/// address on its stack. A nested call has a lower address.
 type Place = (u64, u64);
 
-/// A call under way.
+/// An open call.
 #[derive(Clone, Debug, Encode, Decode)]
 pub(crate) struct OpenCall {
-    /// The address that the function was to return to.
+    /// The address to which the function will return.
     pub(crate) return_address: u64,
-    /// What is known of the call so far.
+    /// The call's event so far.
     pub(crate) event: Event,
-    /// Handles that the arguments pointed to at entry: of requests to complete, or of the
-    /// object to free.
+    /// Handles that the arguments pointed to at entry: requests to complete, or the object to free.
     pub(crate) handles: Vec<u64>,
-    /// The registers that its caller gets back as they are now.
+    /// The values at entry of the registers that the function must preserve.
     pub(crate) kept: [u64; 6],
     /// Receives that the library posted during it, in order.
     pub(crate) posted: Vec<PostedReceive>,
     sequence: u64,
-    /// What it holds, about.
+    /// The approximate size of its data, in bytes.
     bytes: u64,
 }
 
-/// Bytes that a call holds, about.
+/// Returns a call's approximate size in bytes.
 fn bytes_of(event: &Event, handles: &[u64]) -> u64 {
     let collectives = event.collectives.iter();
     let pieces: usize = collectives
@@ -89,40 +87,39 @@ fn bytes_of(event: &Event, handles: &[u64]) -> u64 {
 /// The open calls of a node.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct OpenCalls {
-    /// Those that may be nested in one another.
+    /// Calls that may be nested in one another.
     live: BTreeMap<(Space, Place), OpenCall>,
-    /// Those that a thread's stack pointer has risen above without their return: left by
-    /// `longjmp`, or on another stack of the same thread. They may still return, but
-    /// nothing is nested in them.
+    /// Calls without a return above which a thread's stack pointer has risen: left by `longjmp`, or on another stack of
+    /// the same thread. They may still return, but other calls are never nested in them.
     stale: BTreeMap<(Space, Place), OpenCall>,
     /// Keys by age.
     order: BTreeMap<u64, (Space, Place)>,
     next: u64,
-    /// What all of them hold together.
+    /// The total size of all calls.
     bytes: u64,
 }
 
 /// A call that returns.
 #[derive(Debug)]
 pub(crate) enum Returned {
-    /// One that was entered here.
+    /// A call that was entered here.
     Own(Box<OpenCall>),
-    /// One that a forked process's parent entered, and that stays the parent's: where
-    /// it goes back to.
+    /// A call that a forked process's parent entered, and that still belongs to the parent: the address to which it
+    /// returns.
     Inherited(u64),
 }
 
-/// What adding a call did to others.
+/// Calls removed when a call is added.
 #[derive(Debug, Default)]
 pub(crate) struct Displaced {
-    /// The call that stood in the same place, and was thus left by a jump.
+    /// The call at the same place, which therefore was left by a jump.
     pub(crate) abandoned: Option<OpenCall>,
-    /// The oldest calls, when there were too many, or they held too much.
+    /// The oldest calls, if there were too many, or too large ones.
     pub(crate) dropped: Vec<OpenCall>,
 }
 
 impl OpenCalls {
-    /// How many calls surround one that stands at `slot` of `thread`.
+    /// Returns the number of calls around one at `slot` of `thread`.
     pub(crate) fn depth(&mut self, space: Space, thread: u64, slot: u64) -> u16 {
         self.unwind(space, thread, slot);
         let above = match slot.checked_add(1) {
@@ -135,7 +132,7 @@ impl OpenCalls {
         u16::try_from(above).unwrap_or(u16::MAX)
     }
 
-    /// Sets aside the calls of a thread that stand lower than `slot`, where it is now.
+    /// Sets aside the calls of a thread below `slot`, its current stack address.
     fn unwind(&mut self, space: Space, thread: u64, slot: u64) {
         loop {
             let mut lower = self
@@ -150,14 +147,14 @@ impl OpenCalls {
         }
     }
 
-    /// The function, by number, of the outermost call of a thread that surrounds what stands at `slot`.
+    /// Returns the function number of the outermost of a thread's calls around `slot`.
     pub(crate) fn outermost(&self, space: Space, (thread, slot): Place) -> Option<u16> {
         let above = (space, (thread, slot))..=(space, (thread, u64::MAX));
         let mut around = self.live.range(above);
         around.next_back().map(|(_, call)| call.event.function)
     }
 
-    /// Notes a receive that the library posted with its stack pointer at `slot`, with the innermost call there.
+    /// Notes a receive that the library posted with its stack pointer at `slot`, in the innermost call there.
     pub(crate) fn note_receive(
         &mut self,
         space: Space,
@@ -204,7 +201,7 @@ impl OpenCalls {
         Displaced { abandoned, dropped }
     }
 
-    /// Drops calls as long as there are too many, or they hold too much; never the last one.
+    /// Drops the oldest calls while there are too many or too large ones; never the last one.
     fn drop_oldest(&mut self) -> Vec<OpenCall> {
         let mut dropped = Vec::new();
         while self.order.len() > MAX_OPEN || (self.bytes > MAX_BYTES && self.order.len() > 1) {
@@ -217,9 +214,9 @@ impl OpenCalls {
         dropped
     }
 
-    /// Takes the call that returns from `slot`. Looks, in this order, at the thread's own; at those of
-    /// other threads of the process (a user-level thread may have moved); at the same place
-    /// in other address spaces (a `fork` within the call).
+    /// Takes the call that returns from `slot`. The search begins with the thread's calls, and continues with those of
+    /// other threads of the process, as a user-level thread may have moved. Last is the same place in other address
+    /// spaces, as after a `fork` within the call.
     pub(crate) fn returned(&mut self, space: Space, thread: u64, slot: u64) -> Option<Returned> {
         if let Some(call) = self.take((space, (thread, slot))) {
             self.unwind(space, thread, slot);
@@ -244,14 +241,13 @@ impl OpenCalls {
         Some(Returned::Inherited(call.return_address))
     }
 
-    /// Whether a call stands in this place.
+    /// True if a call has this place.
     pub(crate) fn stands(&self, space: Space, place: Place) -> bool {
         let key = (space, place);
         self.live.contains_key(&key) || self.stale.contains_key(&key)
     }
 
-    /// The call that stands at `slot` of `thread` and was to return to `target`, if it was made
-    /// there.
+    /// Returns the call at `slot` of `thread`, if it will return to `target`.
     pub(crate) fn standing(
         &self,
         space: Space,
@@ -263,9 +259,8 @@ impl OpenCalls {
         call.filter(|call| call.return_address == target)
     }
 
-    /// Takes the call that returns from `slot` to `target`: the thread's own, or another
-    /// thread's of the process, as a user-level thread may have moved. None where that
-    /// is not what happens.
+    /// Takes the call that returns from `slot` to `target`: the thread's, or another thread's of the process, as a
+    /// user-level thread may have moved. `None` if no call returns so.
     pub(crate) fn returned_to(
         &mut self,
         space: Space,
@@ -297,14 +292,14 @@ impl OpenCalls {
         keys.into_iter().filter_map(|key| self.take(key)).collect()
     }
 
-    /// All open calls, in order of entry.
+    /// Returns all open calls, in order of entry.
     pub(crate) fn all(&self) -> impl Iterator<Item = &OpenCall> {
         self.order
             .values()
             .filter_map(|key| self.live.get(key).or_else(|| self.stale.get(key)))
     }
 
-    /// The events of all open calls, in order of entry.
+    /// Returns the events of all open calls, in order of entry.
     pub(crate) fn events_mut(&mut self) -> impl Iterator<Item = &mut Event> {
         let calls = self.live.values_mut().chain(self.stale.values_mut());
         let mut calls: Vec<&mut OpenCall> = calls.collect();

@@ -1,13 +1,13 @@
-//! What a call's words mean: functions, arguments, collective operations, implementations.
+//! Decoding of a call's words: functions, arguments, collective operations, implementations.
 //!
-//! Everything is read from the guest's memory and may be wrong; what cannot be read is left out and said so.
-//! Called by `process` when calls are entered and left.
+//! All data is read from the guest's memory and may be wrong; unreadable data is omitted and marked. Used by `process`
+//! when calls are entered and left.
 
-/// What each function does.
+/// The effect of each function.
 pub(crate) mod action;
 /// The arguments of a call.
 pub(crate) mod arguments;
-/// What collective operations give and get.
+/// Amounts sent and received in collective operations.
 pub(crate) mod collective;
-/// Handles and statuses as each implementation has them in memory.
+/// Handles and statuses in each implementation's memory layout.
 pub(crate) mod implementation;

@@ -1,10 +1,9 @@
-//! What a launcher tells a process of its job, in the process's environment.
+//! A process's job, from the environment that its launcher set.
 //!
-//! It stands on the stack of a process at its first instruction, and the preloaded library hands
-//! over where it is. Hydra tells rank and size (`PMI_RANK`, `PMI_SIZE`), Open MPI's launchers and others with PMIx also
-//! a name that no other job has (`PMIX_NAMESPACE`), Slurm its job and step. MPICH asks Hydra
-//! for the job's name while it initializes itself, and keeps it. The environment is
-//! the guest's memory: whatever stands there, little of it is read.
+//! The environment is on the stack of a process at its first instruction, and the preloaded library reports its address. Hydra sets
+//! rank and size (`PMI_RANK`, `PMI_SIZE`); Open MPI's launchers and others with PMIx also set a unique name of the job
+//! (`PMIX_NAMESPACE`); Slurm sets its job and step. MPICH queries Hydra for the job's name during its initialization, and keeps it.
+//! The environment is the guest's memory and untrusted, so the amount read is bounded.
 
 use belljar_trace::Launch;
 use bincode::{Decode, Encode};
@@ -12,52 +11,52 @@ use bincode::{Decode, Encode};
 use crate::interception::targets::Library;
 use crate::memory::{BadAddress, GuestMemory, Reader};
 
-/// Most variables that are looked at, and most arguments before them.
+/// Most variables that are read, and most arguments before them.
 const MAX_VARIABLES: u64 = 1 << 12;
-/// Bytes of a library's data that are searched at most.
+/// Most bytes of a library's data that are searched.
 const MAX_DATA: u64 = 8 << 20;
 const PAGE: u64 = 4096;
-/// What the names begin with that Hydra gives to jobs.
+/// The prefix of Hydra's names of jobs.
 const HYDRA: &[u8; 4] = b"kvs_";
 
-/// A process that a launcher started.
+/// A launched process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Launched {
     /// Its rank in `MPI_COMM_WORLD`.
     pub(crate) rank: u32,
     /// Its job.
     pub(crate) launch: Launch,
-    /// The program's name, as it was started.
+    /// The program's name when it was started.
     pub(crate) program: String,
 }
 
-/// What is looked for, in the order of preference.
+/// The variables that are read, in the order of preference.
 const RANKS: [&str; 3] = ["PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
 const NAMES: [&str; 2] = ["PMIX_NAMESPACE", "PMI_JOBID"];
 const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 /// Slurm's name of the script that a process is, such as its TaskProlog.
 const SLURM_CONTEXT: &str = "SLURM_SCRIPT_CONTEXT";
-/// Programs that start ranks on their node. Slurm gives them a rank of their own when it starts them, and they call no MPI function.
+/// Programs that start ranks on their node. Slurm gives them a rank when it starts them, but they call no MPI function.
 const DAEMONS: [&str; 4] = ["hydra_pmi_proxy", "hydra_bstrap_proxy", "orted", "prted"];
-/// Slurm's own, where its PMI tells nothing of the kind.
+/// Slurm's variables, for processes without such values from its PMI.
 const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
 
 /// Reads the environment: an array of pointers to texts, which ends with a null pointer.
 ///
 /// # Errors
-/// [`BadAddress`] when the array or a text cannot be read.
+/// Returns [`BadAddress`] if the array or a text cannot be read.
 pub(crate) fn told(environment: u64, memory: Reader<'_>) -> Result<Launch, BadAddress> {
     Ok(Found::read(environment, memory)?.launch())
 }
 
-/// Values of the variables that are looked for.
+/// Values of the variables found.
 #[derive(Default)]
 struct Found {
     ranks: [Option<u32>; RANKS.len()],
     names: [Option<String>; NAMES.len()],
     sizes: [Option<u32>; SIZES.len()],
     slurm: [Option<String>; SLURM.len()],
-    /// The process runs before or after a task of Slurm's, in the task's environment.
+    /// The process runs before or after a task of Slurm, in the task's environment.
     is_beside_task: bool,
 }
 
@@ -99,7 +98,7 @@ impl Found {
         let [job, step] = self.slurm;
         let of_slurm = job
             .zip(step)
-            // Inside a step of one process `mpiexec` starts others.
+            // Inside a step of one process, `mpiexec` starts others.
             .filter(|_| size.is_none())
             .map(|(job, step)| format!("slurm {job}.{step}"));
         Launch {
@@ -109,12 +108,12 @@ impl Found {
     }
 }
 
-/// What the environment says about a process that is at its first instruction, where its `stack`
-/// is as the kernel made it (System V ABI, 3.4.1): the number of arguments, each argument's
-/// address, zero, each variable's address, zero. `None` when no launcher started it.
+/// Reads the environment of a process at its first instruction, from its `stack` as set up by the kernel (System V ABI, 3.4.1). The
+/// stack has the number of arguments, each argument's address, zero, each variable's address, zero. `None` if no launcher started
+/// it.
 ///
 /// # Errors
-/// [`BadAddress`] when it cannot be read.
+/// Returns [`BadAddress`] if it cannot be read.
 pub(crate) fn launched(stack: u64, memory: Reader<'_>) -> Result<Option<Launched>, BadAddress> {
     let arguments = memory.u64(stack)?.min(MAX_VARIABLES);
     let word = |index: u64| stack.wrapping_add(8 * index);
@@ -135,9 +134,8 @@ pub(crate) fn launched(stack: u64, memory: Reader<'_>) -> Result<Option<Launched
     }))
 }
 
-/// The name that MPICH was told of its job by Hydra, from the data of its `library`, mapped at
-/// `base`, once it is initialized; and where in the data it was. It is looked for at `known`
-/// first, and else wherever there is a pointer to such a name.
+/// Finds the job's name that MPICH got from Hydra, in the data of its `library`, mapped at `base`, once it is initialized. Also
+/// returns its location in the data. The search begins at `known`, and continues at all pointers to such a name.
 pub(crate) fn hydra_name(
     library: &Library,
     base: u64,
@@ -166,7 +164,7 @@ pub(crate) fn hydra_name(
         let words = (0u64..).zip(page.as_chunks::<8>().0);
         words
             .map(|(index, bytes)| (number * PAGE + 8 * index, u64::from_le_bytes(*bytes)))
-            // What is allocated is aligned to 16 bytes, in the lower half of the addresses.
+            // Allocated memory is aligned to 16 bytes, in the lower half of the addresses.
             .filter(|(_, pointer)| *pointer >= PAGE && pointer % 16 == 0 && pointer >> 47 == 0)
             .find_map(|(slot, pointer)| name_at(slot, pointer))
     })

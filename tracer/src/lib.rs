@@ -1,29 +1,27 @@
-//! Sees MPI calls in a guest from outside, and decodes them from its memory.
+//! Observes MPI calls in a guest from outside, and decodes them from its memory.
 //!
-//! A [`NodeTracer`] turns what a node's engine stops at, probes and magic instructions, into
-//! [`Event`](belljar_trace::Event)s. It follows each process's communicators, datatypes and requests, for what
-//! a call's words mean depends on calls before it. It writes nothing to the guest but return addresses, and
-//! believes nothing that it reads there. Called by the runner of a node, and by nobody who reads traces:
-//! those need `belljar-trace` and `belljar-analysis` only.
+//! A [`NodeTracer`] converts a node's probe hits and magic instructions to [`Event`](belljar_trace::Event)s. It tracks each process's communicators, datatypes and
+//! requests, because the meaning of a call's words depends on earlier calls. It writes only return addresses to the guest, and trusts no data read there. Used by the
+//! runner of a node. Readers of traces only need `belljar-trace` and `belljar-analysis`.
 //!
-//! `node` is the tracer of a node and has its processes; `interception` is how calls come to it, `decode` what their words
-//! mean, `calls` those that are open; `own` is calls that probes of the user's see, `receives` the messages that receives got. A `process` has `objects` and a `launch`; all read the guest through `memory`.
+//! `node` is the tracer of a node and has its processes. `interception` finds calls, `decode` decodes their words, and `calls` has the open ones. `own` has calls at
+//! the user's probes, and `receives` the messages of receives. A `process` has `objects` and a `launch`; all read the guest through `memory`.
 
-/// Calls that were entered and not left.
+/// Calls that were entered and have not returned.
 mod calls;
-/// What a call's words mean.
+/// Decoding of a call's words.
 mod decode;
-/// How calls come to be seen.
+/// Interception of calls.
 mod interception;
 /// A process's job, from its environment.
 mod launch;
-/// The guest's memory, as far as it can be read.
+/// The guest's memory.
 mod memory;
 /// The tracer of a node.
 mod node;
 /// The MPI objects of a process.
 mod objects;
-/// Calls that probes of the user's see.
+/// Calls at the user's probes.
 mod own;
 /// One MPI process.
 mod process;
@@ -31,12 +29,12 @@ mod process;
 mod receives;
 /// A tracer as bytes.
 mod saved;
-/// Guest processes to script, for tests.
+/// Scripted guest processes, for tests.
 #[cfg(any(test, feature = "scripted"))]
 pub mod scripted;
-/// Which calls are recorded.
+/// Selection of recorded calls.
 mod selection;
-/// Where in its program a call is made.
+/// Call sites.
 mod sites;
 
 pub use interception::targets::function::{FunctionError, check_code, functions_called};

@@ -1,8 +1,8 @@
-//! Guest memory as the tracer needs it: small, checked accesses by linear address.
+//! Guest memory for the tracer: small, checked accesses by linear address.
 //!
-//! An access changes nothing in the guest but bytes that are written, and a bad address is an error, never
-//! a fault. Arrays and texts have a limit. The runner brings a [`GuestMemory`] of its node; `arguments`
-//! reads through [`Reader`](memory::Reader).
+//! An access changes only the bytes that are written, and a bad address is an error, never a fault. Arrays and texts
+//! are limited in length. The runner provides a [`GuestMemory`] of its node; `arguments` reads through
+//! [`Reader`](memory::Reader).
 
 /// A linear address that is not mapped, or not for this access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,9 +11,8 @@
 )]
 pub struct BadAddress(pub u64);
 
-/// Memory of a guest process, by linear address, seen through the page tables that
-/// are in force at a magic exit. Accesses change nothing but the bytes written: no
-/// accessed or dirty bits, no faults in the guest.
+/// Memory of a guest process, by linear address, seen through the page tables in force at a magic exit. Accesses change
+/// only the bytes written: no accessed or dirty bits, no faults in the guest.
 ///
 /// ```
 /// use belljar_tracer::{BadAddress, GuestMemory};
@@ -55,17 +54,17 @@ pub trait GuestMemory {
     /// Fills `into` with the bytes at `linear`.
     ///
     /// # Errors
-    /// [`BadAddress`] when a byte of the range is not mapped; `into` is then unspecified.
+    /// Returns [`BadAddress`] if a byte of the range is not mapped; `into` is then unspecified.
     fn read(&self, linear: u64, into: &mut [u8]) -> Result<(), BadAddress>;
 
     /// Stores `from` at `linear`.
     ///
     /// # Errors
-    /// [`BadAddress`] when a byte of the range is not mapped.
+    /// Returns [`BadAddress`] if a byte of the range is not mapped.
     fn write(&mut self, linear: u64, from: &[u8]) -> Result<(), BadAddress>;
 }
 
-/// Most entries of an array that are read; what follows is left out.
+/// Most entries of an array that are read; the rest is omitted.
 pub(crate) const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Most bytes of a text that are kept.
@@ -82,8 +81,8 @@ impl Reader<'_> {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Integers of `width` bytes (4: `int`, sign-extended; 8: `MPI_Count`, `MPI_Aint`
-    /// or an address), at most [`MAX_ENTRIES`].
+    /// Reads integers of `width` bytes (4: `int`, sign-extended; 8: `MPI_Count`, `MPI_Aint` or an address), at most
+    /// [`MAX_ENTRIES`].
     pub(crate) fn integers(self, at: u64, count: u64, width: u8) -> Result<Vec<i64>, BadAddress> {
         let count = count.min(MAX_ENTRIES) as usize;
         let width = usize::from(width);
@@ -94,7 +93,7 @@ impl Reader<'_> {
         Ok(bytes.chunks_exact(width).map(integer).collect())
     }
 
-    /// [`integers`](Self::integers) as far as their pages are there.
+    /// The same as [`integers`](Self::integers), as far as their pages are mapped.
     pub(crate) fn integers_there(self, at: u64, count: u64, width: u8) -> Vec<i64> {
         const PAGE: u64 = 4096;
         let width = u64::from(width);
@@ -116,7 +115,7 @@ impl Reader<'_> {
         bytes.chunks_exact(width as usize).map(integer).collect()
     }
 
-    /// Handles of `width` bytes, zero-extended, at most [`MAX_ENTRIES`].
+    /// Reads handles of `width` bytes, zero-extended, at most [`MAX_ENTRIES`].
     pub(crate) fn handles(self, at: u64, count: u64, width: u8) -> Result<Vec<u64>, BadAddress> {
         let mask = if width == 4 {
             u64::from(u32::MAX)
@@ -130,10 +129,10 @@ impl Reader<'_> {
             .collect())
     }
 
-    /// The text at `at` up to its zero byte, at most [`MAX_TEXT`] bytes of it.
+    /// Reads the text at `at` up to its zero byte, at most [`MAX_TEXT`] bytes of it.
     pub(crate) fn text(self, at: u64) -> Result<String, BadAddress> {
         let mut text = Vec::new();
-        // Piecewise: what follows the terminator may lie on a page that is not there.
+        // Reads in pieces, as the page after the terminator may not be mapped.
         const PIECE: u64 = 16;
         while text.len() < MAX_TEXT {
             let from = at

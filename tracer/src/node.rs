@@ -1,7 +1,7 @@
-//! The tracer of one node: its processes, their open calls, and what came of them.
+//! The tracer of one node: its processes, their open calls, and their events.
 //!
-//! Calls come from probes (`probe`) or through the preloaded library (`library`); both begin and
-//! end here. Whatever the guest passes, it can only harm itself.
+//! Calls come from probes (`probe`) or through the preloaded library (`library`); both begin and end here. A hostile guest can
+//! only harm itself.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub(crate) const ARGUMENT_REGISTERS: [usize; 6] = [RDI, RSI, 2, 1, 8, 9];
 /// changes at will.
 const SPACE_MASK: u64 = 0x000f_ffff_ffff_f000;
 
-/// Most processes that are remembered; the oldest are forgotten first.
+/// Most processes that are kept; the oldest are forgotten first.
 pub(crate) const MAX_PROCESSES: usize = 1 << 12;
 
 /// Most processes that the summary lists.
@@ -49,28 +49,28 @@ const MAX_LISTED: usize = 1 << 16;
 pub struct MagicRegisters {
     /// General registers, indexed by their number in the instruction encoding.
     pub gpr: [u64; 16],
-    /// Address of the magic instruction.
+    /// Address of the magic instruction or probe.
     pub rip: u64,
-    /// The low halves of XMM0 to XMM7; zeros where nobody asks for them.
+    /// The low halves of XMM0 to XMM7; zeros if unused.
     pub scalars: [u64; 8],
-    /// CR3: tells address spaces apart.
+    /// CR3, which identifies the address space.
     pub cr3: u64,
-    /// The base of FS: tells threads apart.
+    /// The base of FS, which identifies the thread.
     pub fs_base: u64,
-    /// What the node's time went into so far, with a time model.
+    /// The node's account so far, under a time model.
     pub account: Option<Account>,
 }
 
-/// RBX, RBP and R12 to R15: what a function hands back as it was given (System V ABI, 3.2.1).
+/// RBX, RBP and R12 to R15, which a function must preserve (System V ABI, 3.2.1).
 const KEPT_REGISTERS: [usize; 6] = [RBX, 5, 12, 13, 14, 15];
 
 impl MagicRegisters {
-    /// The address space.
+    /// Returns the address space.
     pub(crate) fn space(&self) -> Space {
         self.cr3 & SPACE_MASK
     }
 
-    /// The registers that are a function's caller's.
+    /// Returns the registers that a function preserves for its caller.
     pub(crate) fn kept(&self) -> [u64; 6] {
         KEPT_REGISTERS.map(|register| self.gpr[register])
     }
@@ -87,34 +87,34 @@ pub struct NodeTracer {
     pub(crate) open: OpenCalls,
     pub(crate) events: Vec<Event>,
     pub(crate) counters: Counters,
-    /// What probes are at.
+    /// The targets of probes.
     pub(crate) targets: Arc<Targets>,
-    /// Processes that launchers started and that made no call yet.
+    /// Launched processes that have made no call yet.
     pub(crate) launched: BTreeMap<Space, Launched>,
-    /// Programs and ranks of those that ended so.
+    /// Programs and ranks of launched processes that ended without a call.
     pub(crate) silent: BTreeMap<(String, u32), u64>,
-    /// Where in the data of MPI libraries, by their files' numbers, their jobs' names are.
+    /// The location of the job's name in the data of each MPI library, by the number of the library's file.
     pub(crate) job_names: BTreeMap<u32, u64>,
-    /// Where in processes bindings of Open MPI's for Fortran are, as far as they came up.
+    /// The address ranges of Open MPI's bindings for Fortran in processes, as far as they were found.
     pub(crate) bindings: BTreeMap<Space, Range<u64>>,
-    /// Whether returns are seen without a change of the guest's stack.
+    /// True if returns are observed without a change of the guest's stack.
     pub(crate) watches_returns: bool,
-    /// Addresses to be watched next: of returns, and of callbacks.
+    /// Addresses to watch next, of returns and of callbacks.
     pub(crate) to_watch: Vec<u64>,
-    /// The call that was last sent to make its process's table of replaced return addresses its
-    /// own, by address space and stack pointer.
+    /// The latest call that was sent through the library to get a private copy of its process's table of return addresses, by
+    /// address space and stack pointer.
     pub(crate) detoured: Option<(Space, u64)>,
-    /// Where calls are made.
+    /// The call sites.
     pub(crate) sites: CallSites,
-    /// Probes of the user's.
+    /// The user's probes.
     pub(crate) probes: Arc<[Probe]>,
-    /// What they saw.
+    /// Records of the user's probes.
     pub(crate) own: OwnProbes,
 }
 
 impl NodeTracer {
-    /// The tracer of node number `node`. Patterns of `selection` that match nothing select
-    /// nothing; [`Selection::check`] finds them.
+    /// Creates the tracer of node number `node`. Patterns of `selection` that match nothing select nothing; [`Selection::check`]
+    /// finds them.
     pub fn new(node: u32, selection: &Selection) -> Self {
         Self {
             node,
@@ -139,59 +139,58 @@ impl NodeTracer {
         }
     }
 
-    /// Has calls found by probes, which are at `targets`.
+    /// Intercepts calls by probes, which are at `targets`.
     pub fn set_targets(&mut self, targets: Arc<Targets>) {
         self.targets = targets;
     }
 
-    /// Has calls tell where they were made, by at most `frames` frames in code of `files`.
+    /// Records call sites, of at most `frames` frames in code of `files`.
     pub fn record_frames(&mut self, frames: u8, files: Arc<Files>) {
         self.sites.begin(frames, files);
     }
 
-    /// Has the returns of calls watched by the caller, who then asks
-    /// [`take_return_to_watch`](Self::take_return_to_watch) after each call and tells
-    /// [`returned`](Self::returned), instead of by an address on the guest's stack.
+    /// Lets the caller watch the returns of calls, instead of replacing the return address on the guest's stack. The caller takes
+    /// addresses with [`take_return_to_watch`](Self::take_return_to_watch) after each call and reports arrivals to
+    /// [`returned`](Self::returned).
     pub fn watch_returns(&mut self) {
         self.watches_returns = true;
     }
 
-    /// An address to watch since the last stop: to which a call returns, or where a library learns of a message. To be asked until
-    /// there is none.
+    /// Returns an address to watch since the last stop, of a call's return or of a library's callback for a message. Call it until
+    /// it returns `None`.
     pub fn take_return_to_watch(&mut self) -> Option<u64> {
         self.to_watch.pop()
     }
 
-    /// Takes the calls that were completed, in the order of their ends; among them,
-    /// with no exit, those given up.
+    /// Takes the completed calls, in the order of their ends; among them, without exit, the calls that were given up.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// The calls entered and never left (`MPI_Abort`, say), in the order of their
-    /// entries: for the end of a run.
+    /// Returns the calls that were entered but not left (`MPI_Abort`, for example), in the order of their entries, for the end of
+    /// a run.
     pub fn open_calls(&self) -> Vec<Event> {
         let open = self.open.all().map(|call| &call.event);
         open.filter(|event| event.selected).cloned().collect()
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The node's MPI processes so far, in order of start.
+    /// Returns the node's MPI processes so far, in order of start.
     pub fn processes(&self) -> &[ProcessInfo] {
         &self.known
     }
 
-    /// The rank of the process whose page tables CR3 tells, if MPI has begun in it.
+    /// Returns the rank of the process with page tables `cr3`, if MPI has begun in it.
     pub fn rank_in(&self, cr3: u64) -> Option<u32> {
         let process = self.processes.get(&(cr3 & SPACE_MASK))?;
         Some(process.rank())
     }
 
-    /// What there is to say at the end of a run, the node's clock being at cycle `end`.
+    /// Returns the summary at the end of a run, with the node's clock at cycle `end`.
     pub fn summary(&self, end: u64) -> NodeSummary {
         NodeSummary {
             node: self.node,
@@ -201,7 +200,7 @@ impl NodeTracer {
         }
     }
 
-    /// Whatever process was in an address space is gone.
+    /// Ends the process in an address space.
     pub(crate) fn end_process(&mut self, space: Space, at: u64) {
         for call in self.open.take_space(space) {
             self.give_up(call.event, at);
@@ -211,7 +210,7 @@ impl NodeTracer {
         self.sites.end_process(space);
     }
 
-    /// A process with MPI begins in an address space: whatever was there is gone.
+    /// Starts an MPI process in an address space, and ends the previous process there.
     pub(crate) fn start_process(
         &mut self,
         space: Space,
@@ -249,7 +248,7 @@ impl NodeTracer {
         }
     }
 
-    /// A call of a known process: remembers it if it is to be recorded or followed.
+    /// Begins a call of a known process, and keeps it if it is to be recorded or followed.
     pub(crate) fn begin_call(
         &mut self,
         at: u64,
@@ -284,7 +283,7 @@ impl NodeTracer {
         self.intercept(registers, event, handles, memory);
     }
 
-    /// Has the return of the call seen, and remembers it.
+    /// Arranges for the call's return to be observed, and keeps the call.
     fn intercept(
         &mut self,
         registers: &MagicRegisters,
@@ -324,7 +323,7 @@ impl NodeTracer {
         }
     }
 
-    /// An open call has returned.
+    /// Ends an open call that has returned.
     pub(crate) fn end_call(
         &mut self,
         call: OpenCall,
@@ -375,7 +374,7 @@ impl NodeTracer {
     }
 }
 
-/// Reads a call's argument words.
+/// Returns a call's argument words.
 fn arguments(function: u16, registers: &MagicRegisters, memory: Reader<'_>) -> Vec<Option<u64>> {
     let parameters = FUNCTIONS[usize::from(function)].parameters;
     let register = |index: usize| {
@@ -383,7 +382,7 @@ fn arguments(function: u16, registers: &MagicRegisters, memory: Reader<'_>) -> V
         Some(registers.gpr[*register])
     };
     let stacked = |index: usize| {
-        // After the return address.
+        // Skips the return address.
         let offset = 8 + 8 * (index - ARGUMENT_REGISTERS.len()) as u64;
         let address = registers.gpr[RSP].checked_add(offset)?;
         memory.u64(address).ok()
@@ -393,7 +392,7 @@ fn arguments(function: u16, registers: &MagicRegisters, memory: Reader<'_>) -> V
         .collect()
 }
 
-/// What RAX says a function returned.
+/// Interprets RAX as a function's result.
 fn result(event: &Event, rax: u64) -> Option<i64> {
     let wide = event.implementation.handle_width() == 8;
     match event.description().result {

@@ -1,7 +1,8 @@
-//! The MPI objects of a process, by handle: what calls before made, as far as the process alone can know it.
+//! The MPI objects of a process, by handle: created by earlier calls, and known as far as the process alone determines
+//! them.
 //!
-//! Handles are reused and tables are bounded: of a process with too many objects the oldest are forgotten. Changed
-//! by `process` when calls return, looked up when they are entered.
+//! Handles are reused and tables are bounded: if a process has too many objects, the oldest are forgotten. Updated by
+//! `process` when calls return, looked up when they are entered.
 
 /// Bounds of datatypes.
 mod bounds;
@@ -11,5 +12,5 @@ pub(crate) mod communicators;
 pub(crate) mod datatypes;
 /// A bounded table of objects.
 pub(crate) mod registry;
-/// Requests, from the call that made them to their completion.
+/// Requests, from the call that created them to their completion.
 pub(crate) mod requests;

@@ -1,14 +1,14 @@
-//! Calls that probes of the user's see: any function of any program, beside those of MPI.
+//! Calls at the user's probes: any function of any program, besides MPI's.
 //!
-//! A call is entered at its probe and, where its return is wanted, open until its thread reaches its return address
-//! with its stack as it was. What jumps over a return leaves a call open; it is found to be left when another call
-//! stands in its place, when too many such calls are there, when its process ends, or at the end. All tables are
-//! bounded, and what is not followed is counted. A kernel's calls are told apart by their kernel stacks, in whatever address
-//! space: a stack is a thread's own, or an interrupt's on one processor. Nothing is written to the guest. Called by `node` and `probe`.
+//! A call is entered at its probe and, if its return is wanted, open until its thread reaches its return address with its stack as it
+//! was. A jump over a return leaves a call open. It is given up when another call takes its place, when there are too many such calls,
+//! when its process ends, or at the end. All tables are bounded, and calls that are not followed are counted. A kernel's calls are
+//! distinguished by their kernel stacks, independent of the address space: a stack belongs to a thread, or to interrupts on one
+//! processor. Nothing is written to the guest. Used by `node` and `probe`.
 
 /// Messages that libraries send.
 mod messages;
-/// The calls that are open.
+/// Open calls.
 mod open;
 
 use std::collections::BTreeSet;
@@ -26,13 +26,13 @@ use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RAX, RSP};
 pub(crate) use open::OwnProbes;
 use open::{KERNEL, Place};
 
-/// Bytes of a kernel stack, to which it is aligned (`THREAD_SIZE` and `IRQ_STACK_SIZE` of Linux for x86-64).
+/// Size and alignment of a kernel stack, in bytes (`THREAD_SIZE` and `IRQ_STACK_SIZE` of Linux for x86-64).
 const KERNEL_STACK: u64 = 16 << 10;
 
 /// Vector registers that carry arguments (System V ABI, 3.2.3).
 const SCALARS: usize = 8;
 
-/// Where a call's return address stands at `slot` of its stack: in which address space, of which thread.
+/// Returns the address space and place of a call whose return address is at `slot` of its stack.
 fn place(registers: &MagicRegisters, slot: u64) -> (Space, Place) {
     // Kernels are in the upper half of the address space.
     match registers.rip >> 63 {
@@ -42,13 +42,13 @@ fn place(registers: &MagicRegisters, slot: u64) -> (Space, Place) {
 }
 
 impl NodeTracer {
-    /// Has `probes` of the user's recorded, whose places are among the targets by their numbers here.
+    /// Records the calls of the user's `probes`, whose locations are among the targets by their numbers here.
     pub fn set_own_probes(&mut self, probes: Arc<[Probe]>) {
         self.own.keep_those_of(&probes);
         self.probes = probes;
     }
 
-    /// The addresses to watch: to which the open calls return, and where libraries learn of messages.
+    /// Returns the addresses to watch: return addresses of open calls, and callbacks of libraries.
     pub fn open_returns(&self) -> BTreeSet<u64> {
         let calls = self.open.all().map(|call| call.return_address);
         let processes = self.processes.values();
@@ -56,18 +56,17 @@ impl NodeTracer {
         calls.chain(self.own.returns()).chain(callbacks).collect()
     }
 
-    /// Takes what the user's probes saw since the last time, in the order in which it was known.
+    /// Takes the records of the user's probes since the last call, in the order of their completion.
     pub fn take_probe_records(&mut self) -> Vec<ProbeRecord> {
         std::mem::take(&mut self.own.records.0)
     }
 
-    /// What the user's probes have left at the end of a run, the node's clock being at cycle `end`: calls that did not
-    /// return, and what else is to be said.
+    /// Returns the open calls and the counters of the user's probes at the end of a run, with the node's clock at cycle `end`.
     pub fn probes_left(&self, end: u64) -> (Vec<ProbeRecord>, ProbesEnd) {
         (self.own.left_open(end), self.own.end)
     }
 
-    /// A process begins: remembers its program, if there are probes of the user's.
+    /// Starts a process: keeps its program's name, if there are user's probes.
     pub(crate) fn begin_own_task(
         &mut self,
         at: u64,
@@ -77,14 +76,14 @@ impl NodeTracer {
         if self.probes.is_empty() {
             return;
         }
-        // The first argument stands above their number (System V ABI, 3.4.1).
+        // The first argument is above their number (System V ABI, 3.4.1).
         let name = registers.gpr[RSP].wrapping_add(8);
         let name = Reader(memory).u64(name);
         let name = name.and_then(|at| Reader(memory).text(at)).ok();
         self.own.begin_task(registers.space(), at, name);
     }
 
-    /// A program came to probe number `number` of the user's.
+    /// Handles the arrival at probe number `number` of the user.
     pub(crate) fn begin_own(
         &mut self,
         (at, vcpu): (u64, u32),
@@ -96,7 +95,7 @@ impl NodeTracer {
         let Some(probe) = probes.get(number as usize) else {
             return;
         };
-        // What messages are known by is told at processes' beginnings, whenever they are wanted.
+        // Processes exchange the names used in messages when they start, so those calls are always followed.
         if probe.purpose.is_recorded() && !self.selection.is_within(at) {
             return;
         }
@@ -110,7 +109,7 @@ impl NodeTracer {
         self.begin_record(probe.at, record, registers, memory);
     }
 
-    /// A library came to one of the probes by which messages are seen.
+    /// Handles the arrival at a probe for messages.
     fn begin_message(
         &mut self,
         probe: &Probe,
@@ -132,7 +131,7 @@ impl NodeTracer {
         }
     }
 
-    /// A record begins, and ends if it is of an entry.
+    /// Begins a record, and ends it if it is of an entry only.
     fn begin_record(
         &mut self,
         when: ProbeAt,
@@ -195,7 +194,7 @@ impl NodeTracer {
         }
     }
 
-    /// A program came to an address to which a call was to return.
+    /// Handles the arrival at a return address.
     pub(crate) fn end_own(
         &mut self,
         at: u64,
@@ -227,7 +226,7 @@ impl NodeTracer {
     }
 }
 
-/// Reads arguments of these kinds: from registers, and from the stack what has none left (System V ABI, 3.2.3).
+/// Reads arguments of these kinds: from registers, and once these are exhausted, from the stack (System V ABI, 3.2.3).
 fn arguments(
     kinds: &[ValueKind],
     registers: &MagicRegisters,
@@ -237,7 +236,7 @@ fn arguments(
         .iter()
         .map(|register| registers.gpr[*register]);
     let mut scalars = registers.scalars.iter().take(SCALARS).copied();
-    // After the return address.
+    // Skips the return address.
     let mut stacked = 0_u64;
     let mut read = |kind: &ValueKind| {
         let word = match kind.is_scalar() {

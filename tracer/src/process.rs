@@ -1,14 +1,13 @@
-//! What the tracer knows of one MPI process.
+//! The tracer's state of one MPI process.
 //!
-//! Follows what its calls make and free, whether they are recorded or not. All tables are bounded: a
-//! program that means harm loses names of its own objects, nothing else. Called by `node` at entry and
-//! return of each call.
+//! Tracks the objects that its calls create and free, whether the calls are recorded or not. All tables are bounded: a
+//! hostile program loses names of its own objects, nothing else. Used by `node` at entry and return of each call.
 
-/// Which requests a call of the `Wait` and `Test` families completed.
+/// Completions by the `Wait` and `Test` families.
 mod completion;
-/// What a call's arguments say when it is entered.
+/// A call's arguments at its entry.
 mod entry;
-/// What a call's outputs say when it returns.
+/// A call's outputs at its return.
 mod leave;
 
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ use crate::objects::registry::Registry;
 use crate::objects::requests::Requests;
 use crate::receives::posted::LibraryReceives;
 
-/// A message that a probe took off the queue.
+/// A message that a matched probe removed from the queue.
 #[derive(Clone, Copy, Debug, Encode, Decode)]
 struct Matched {
     communicator: Option<u32>,
@@ -38,44 +37,44 @@ struct Matched {
     tag: Option<i32>,
 }
 
-/// Memory that others reach by one-sided accesses.
+/// Memory that others access by one-sided operations.
 #[derive(Clone, Copy, Debug, Encode, Decode)]
 struct Window {
-    /// Counts the process's windows.
+    /// Its number among the process's windows.
     number: u32,
-    /// Its communicator, where that is known.
+    /// Its communicator, if known.
     communicator: Option<u32>,
 }
 
-/// One MPI process: its objects, and how far its calls are counted.
+/// One MPI process: its objects and the counters of its calls.
 #[derive(Debug, Encode, Decode)]
 pub(crate) struct Process {
     /// Its number on the node.
     pub(crate) number: u32,
     implementation: Implementation,
     rank: u32,
-    /// Whether the launcher told the rank; else the program's own question will.
+    /// True if the launcher set the rank; otherwise it is learned from the program's query.
     rank_is_told: bool,
     calls: BTreeMap<u16, u64>,
     threads: BTreeMap<u64, u32>,
     communicators: Communicators,
     datatypes: Datatypes,
     requests: Requests,
-    /// Receives as its MPI library has posted them.
+    /// Receives posted by its MPI library.
     pub(crate) receives: LibraryReceives,
     messages: Registry<Matched>,
     windows: Registry<Window>,
-    /// How many windows were made.
+    /// The number of windows created.
     windows_made: u32,
-    /// The handle of `MPI_NO_OP`, zero where that is not known.
+    /// The handle of `MPI_NO_OP`, zero if unknown.
     no_op: u64,
-    /// What the launcher told, until an event has it.
+    /// The launcher's job, until an event contains it.
     launch: Option<Launch>,
-    /// The same, where the name of the job is still to be asked of the library.
+    /// The same, while the name of the job must still be read from the library.
     pub(crate) unnamed: Option<Launch>,
-    /// The number of its MPI library's file, and where that is mapped.
+    /// The number of its MPI library's file, and the address at which it is mapped.
     pub(crate) library: Option<(u32, u64)>,
-    /// Where its MPI library's code is, if the preloaded library told.
+    /// The address range of its MPI library's code, if the preloaded library reported it.
     pub(crate) code: Range<u64>,
 }
 
@@ -109,8 +108,8 @@ impl Process {
         }
     }
 
-    /// Learns the addresses of Open MPI's predefined objects from the array of `count` at
-    /// `at`, which is in the order of [`OPEN_MPI_OBJECTS`].
+    /// Reads the addresses of Open MPI's predefined objects from the array of `count` at `at`, in the order of
+    /// [`OPEN_MPI_OBJECTS`].
     pub(crate) fn learn_objects(
         &mut self,
         at: u64,
@@ -123,8 +122,8 @@ impl Process {
         Ok(())
     }
 
-    /// Learns the addresses of Open MPI's predefined objects, zero for those that it lacks,
-    /// in the order of [`OPEN_MPI_OBJECTS`].
+    /// Registers the addresses of Open MPI's predefined objects, zero for missing ones, in the order of
+    /// [`OPEN_MPI_OBJECTS`].
     pub(crate) fn learn_addresses(&mut self, addresses: impl IntoIterator<Item = u64>) {
         let objects = OPEN_MPI_OBJECTS.iter().map(|(name, _)| *name);
         let told: BTreeMap<&str, u64> = objects
@@ -147,7 +146,7 @@ impl Process {
         }
     }
 
-    /// Learns what the launcher told of the job.
+    /// Records the launcher's job.
     pub(crate) fn learn_launch(&mut self, launch: Launch) {
         if let Some(size) = launch.size {
             self.communicators.learn_world_size(size);
@@ -155,42 +154,41 @@ impl Process {
         self.launch = Some(launch).filter(|launch| !launch.is_empty());
     }
 
-    /// Learns what the launcher told of the job but its name, of which an event is to tell when
-    /// MPI is initialized.
+    /// Records the launcher's job without its name, which an event gets when MPI is initialized.
     pub(crate) fn hold_launch(&mut self, launch: Launch) {
         self.learn_launch(launch);
         self.unnamed = self.launch.take();
     }
 
-    /// The MPI implementation that it runs.
+    /// Returns its MPI implementation.
     pub(crate) fn implementation(&self) -> Implementation {
         self.implementation
     }
 
-    /// The process's rank in `MPI_COMM_WORLD`, as far as known.
+    /// Returns the process's rank in `MPI_COMM_WORLD`, as far as known.
     pub(crate) fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Counts a call; returns how many there were of this function with it.
+    /// Counts a call, and returns the number of calls of this function including it.
     pub(crate) fn count(&mut self, function: u16) -> u64 {
         let calls = self.calls.entry(function).or_default();
         *calls += 1;
         *calls
     }
 
-    /// Whether calls of the function must be followed even when not selected.
+    /// True if calls of the function must be followed even if they are not selected.
     pub(crate) fn follows(function: u16) -> bool {
         Self::begins_with(function)
             || Action::of(function).changes_state(&FUNCTIONS[usize::from(function)])
     }
 
-    /// Whether a call of the function initializes MPI.
+    /// True if a call of the function initializes MPI.
     pub(crate) fn begins_with(function: u16) -> bool {
         Action::of(function) == Action::Initialise
     }
 
-    /// What the launcher told, once, for an event of a function that has nothing else to tell.
+    /// Takes the launcher's job, once, for an event of a function without another fact.
     fn take_launch(&mut self, function: u16) -> Option<Fact> {
         match Action::of(function) {
             Action::Initialise | Action::Plain => self.launch.take().map(Fact::Launch),
@@ -198,8 +196,7 @@ impl Process {
         }
     }
 
-    /// An event of this process with its arguments' words; `None` for words that
-    /// could not be read.
+    /// Returns an event of this process with its arguments' words; `None` for words that could not be read.
     pub(crate) fn event(&mut self, function: u16, thread: u64, words: Vec<Option<u64>>) -> Event {
         let bad = words.iter().position(Option::is_none);
         let parameters = FUNCTIONS[usize::from(function)].parameters;
@@ -242,8 +239,7 @@ impl Process {
         }
     }
 
-    /// An argument's word without what the ABI leaves undefined in it: the upper half
-    /// of 32-bit values.
+    /// Clears the bits of an argument's word that the ABI leaves undefined: the upper half of 32-bit values.
     fn clean(&self, word: u64, by_value: Option<Base>) -> u64 {
         match by_value {
             Some(Base::Int | Base::Fint) => i64::from(word as i32).cast_unsigned(),
@@ -267,12 +263,12 @@ impl Process {
         thread_number(&mut self.threads, base)
     }
 
-    /// Whether what was read from outside fits together.
+    /// True if restored state is consistent.
     pub(crate) fn is_sound(&self) -> bool {
         self.requests.is_sound() && self.receives.is_sound()
     }
 
-    /// How many objects were forgotten since the last call.
+    /// Returns the number of objects forgotten since the last call.
     pub(crate) fn take_forgotten(&mut self) -> u64 {
         self.communicators.take_forgotten()
             + self.datatypes.take_forgotten()
@@ -281,7 +277,7 @@ impl Process {
             + self.windows.take_forgotten()
     }
 
-    /// The communicator that a call is made on.
+    /// Returns the communicator of a call.
     fn communicator(&self, arguments: &Arguments<'_>) -> Option<&Communicator> {
         let handle = arguments.first_handle(Base::Comm)?;
         self.communicators.get(handle)

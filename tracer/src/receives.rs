@@ -1,9 +1,9 @@
-//! Receives as MPI libraries post and complete them: which message each one got.
+//! Receives as MPI libraries post and complete them, with their matched messages.
 //!
 //! A program that passes `MPI_STATUS_IGNORE` leaves the match to its library. MPICH over UCX posts each receive by a function of UCX
-//! and learns the match in a callback; Open MPI's ob1 keeps it in the request, whose address is the handle. Both are observed: the
-//! posting by a probe, the callback by a watched address, the request in memory when its call returns. A match is recorded only if it
-//! agrees with what the program asked for. Guests may pass anything, and all tables are bounded. Called by `probe` and `process`.
+//! and learns the match in a callback. Open MPI's ob1 keeps the match in the request, whose address is the handle. Both are observed:
+//! the posting by a probe, the callback by a watched address, the request in memory when its call returns. A match is recorded only
+//! if it agrees with the program's arguments. Guests are untrusted, and all tables are bounded. Used by `probe` and `process`.
 
 /// Requests of Open MPI's ob1.
 pub(crate) mod ob1;
@@ -23,7 +23,7 @@ use posted::Asked;
 struct Posting {
     /// The library's request.
     request: u64,
-    /// The wish, if the function has the parameter.
+    /// The wanted source and tag, if the function has the parameter.
     asked: Option<Asked>,
     /// The function that the transport calls with the match.
     callback: Option<u64>,
@@ -32,7 +32,7 @@ struct Posting {
 }
 
 impl NodeTracer {
-    /// A library came to `hook`: remembers the receive with the MPI call that is under way.
+    /// Handles the arrival of a library at `hook`: notes the receive in the MPI call in progress.
     pub(crate) fn post_receive(
         &mut self,
         hook: ReceiveHook,
@@ -72,7 +72,7 @@ impl NodeTracer {
         }
     }
 
-    /// A process came to a watched address: notes the match if it is a callback of its library's.
+    /// Handles the arrival of a process at a watched address: notes the match if it is a callback of its library.
     pub(crate) fn match_receive(&mut self, registers: &MagicRegisters, memory: Reader<'_>) {
         let Some(process) = self.processes.get_mut(&registers.space()) else {
             return;

@@ -1,7 +1,7 @@
-//! What a tracer knows, as bytes: for runs that continue later.
+//! A tracer's state as bytes, for runs that continue later.
 //!
-//! A tracer that is restored does what the saved one would have done. Bytes may come from anybody: those
-//! that are no such state, or contradict themselves, are refused. Called for checkpoints.
+//! A restored tracer behaves like the saved one. The bytes are untrusted: invalid or inconsistent state is refused.
+//! Used for checkpoints.
 
 use std::collections::BTreeMap;
 
@@ -36,10 +36,10 @@ struct NodeState {
 }
 
 impl NodeTracer {
-    /// All that it knows, to be [restored](Self::restore) with the same node and selection.
+    /// Returns its whole state, for [`restore`](Self::restore) with the same node and selection.
     ///
     /// # Errors
-    /// When there is more of it than can be read again.
+    /// Fails if there is more of it than can be read again.
     pub fn save(&self) -> Result<Vec<u8>, StateError> {
         let sums: Vec<Unencoded> = self.open.all().map(|it| unencoded(&it.event)).collect();
         let mut bytes = Vec::new();
@@ -61,11 +61,10 @@ impl NodeTracer {
         Ok(bytes)
     }
 
-    /// The tracer of node number `node` that continues where another one was
-    /// [saved](Self::save).
+    /// Restores the tracer of node number `node` from a [saved](Self::save) state.
     ///
     /// # Errors
-    /// When `saved` is not the state of a tracer.
+    /// Fails if `saved` is not the state of a tracer.
     pub fn restore(node: u32, selection: &Selection, saved: &[u8]) -> Result<Self, StateError> {
         let state: NodeState = codec::decode(saved)?;
         let mut open = state.open;

@@ -1,9 +1,9 @@
-//! A guest process to script, for tests: memory in pages, and calls as the stubs make them.
+//! A scripted guest process for tests: memory in pages, and calls as the stubs make them.
 //!
-//! Calls have their tracer saved and restored in between, so tests of all kinds see that nothing is lost by
-//! it. Compiled for the tests of this crate and, with the feature `scripted`, of crates that read events.
+//! The tracer is saved and restored between calls, so tests of all kinds check that no state is lost. Compiled for the
+//! tests of this crate and, with the feature `scripted`, of crates that read events.
 
-/// Processes that have told a tracer of themselves.
+/// Processes that have introduced themselves to a tracer.
 mod introduction;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,20 +20,20 @@ use crate::selection::Selection;
 const PAGE: u64 = 4096;
 /// The end of its stack.
 pub const STACK: u64 = 0x7fff_0000_0000;
-/// Where its heap begins.
+/// The beginning of its heap.
 pub const HEAP: u64 = 0x5555_0000_0000;
-/// Where Open MPI's objects stand: 512 bytes apart.
+/// The address of Open MPI's objects, 512 bytes apart.
 const OBJECTS: u64 = 0x7f00_0000_0000;
-/// Where the functions of the MPI library stand: 16 bytes apart.
+/// The address of the MPI library's functions, 16 bytes apart.
 pub const LIBRARY: u64 = 0x7f11_0000_0000;
-/// Where the preloaded library has calls return.
+/// The preloaded library's return address.
 pub const RETURNED: u64 = 0x7f44_0000_0001;
-/// Where the preloaded library looks for functions.
+/// The address of the preloaded library's search for functions.
 pub const RESOLVERS: u64 = 0x7f44_0000_1000;
-/// Where in the program calls return to.
+/// The address in the program to which calls return.
 pub const PROGRAM: u64 = 0x0040_1000;
 
-/// Memory in pages; what was never mapped cannot be read, and some not written.
+/// Memory in pages; unmapped pages cannot be read, and some not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pages(BTreeMap<u64, Vec<u8>>, BTreeSet<u64>);
 
@@ -45,7 +45,7 @@ impl Pages {
         }
     }
 
-    /// Lets the page of `address` be written, or not.
+    /// Allows or forbids writes to the page of `address`.
     pub fn allow_writes(&mut self, address: u64, allowed: bool) {
         if allowed {
             self.1.remove(&(address / PAGE));
@@ -54,7 +54,7 @@ impl Pages {
         }
     }
 
-    /// Takes the page of `address` away.
+    /// Unmaps the page of `address`.
     pub fn unmap(&mut self, address: u64) {
         self.0.remove(&(address / PAGE));
     }
@@ -92,7 +92,7 @@ impl GuestMemory for Pages {
 pub struct Guest {
     /// Its memory.
     pub memory: Pages,
-    /// Its page tables' address, by which processes are told apart.
+    /// Its page tables' address, which identifies the process.
     pub cr3: u64,
     /// Its thread pointer (FS base).
     pub thread: u64,
@@ -105,7 +105,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A process of `rank`, not yet introduced to a tracer.
+    /// Creates a process of `rank`, not yet introduced to a tracer.
     pub fn new(implementation: Implementation, rank: u64) -> Self {
         let mut memory = Pages::default();
         memory.map(STACK - 0x10000, 0x10000);
@@ -133,7 +133,7 @@ impl Guest {
         }
     }
 
-    /// Tells `tracer` a fact of the process, as the preloaded library does.
+    /// Reports a fact of the process to `tracer`, as the preloaded library does.
     pub fn tell(&mut self, tracer: &mut NodeTracer, number: u32, first: u64, second: u64) {
         let mut registers = self.registers();
         registers.rip = 0x7f33_0000_0000;
@@ -149,7 +149,7 @@ impl Guest {
     fn registers(&self) -> MagicRegisters {
         let mut registers = MagicRegisters {
             rip: MAGIC_ADDRESS,
-            // A PCID, as Linux uses them: it must not matter.
+            // A PCID, as Linux uses them, which must not matter.
             cr3: self.cr3 | (self.clock % 6),
             fs_base: self.thread,
             ..MagicRegisters::default()
@@ -158,35 +158,35 @@ impl Guest {
         registers
     }
 
-    /// Room on the heap.
+    /// Allocates bytes on the heap.
     pub fn room(&mut self, bytes: u64) -> u64 {
         let at = self.heap;
         self.heap += bytes.next_multiple_of(8);
         at
     }
 
-    /// 32-bit integers on the heap: their address.
+    /// Puts 32-bit integers on the heap, and returns their address.
     pub fn ints(&mut self, values: &[i32]) -> u64 {
         let at = self.room(4 * values.len() as u64);
         self.put_ints(at, values);
         at
     }
 
-    /// 64-bit words on the heap: their address.
+    /// Puts 64-bit words on the heap, and returns their address.
     pub fn words(&mut self, values: &[u64]) -> u64 {
         let at = self.room(8 * values.len() as u64);
         self.put_words(at, values);
         at
     }
 
-    /// A text with its zero byte.
+    /// Puts a text with its zero byte on the heap.
     pub fn text(&mut self, text: &str) -> u64 {
         let at = self.room(text.len() as u64 + 1);
         self.memory.write(at, text.as_bytes()).unwrap();
         at
     }
 
-    /// An environment of these variables: its address.
+    /// Puts an environment of these variables on the heap, and returns its address.
     pub fn environment(&mut self, variables: &[&str]) -> u64 {
         let mut pointers: Vec<u64> = Vec::new();
         for variable in variables {
@@ -214,7 +214,7 @@ impl Guest {
         }
     }
 
-    /// Handles in memory, as wide as the implementation's.
+    /// Puts handles on the heap, as wide as the implementation's.
     pub fn handles(&mut self, values: &[u64]) -> u64 {
         match self.implementation {
             Implementation::Mpich => {
@@ -257,8 +257,7 @@ impl Guest {
         self.put_ints(at + offset, &[error]);
     }
 
-    /// Enters a function: what the program's `call` and the stub do. Returns the
-    /// place of the return address.
+    /// Enters a function, as the program's `call` and the stub do. Returns the address of the return address.
     pub fn enter(&mut self, tracer: &mut NodeTracer, name: &str, arguments: &[u64]) -> u64 {
         let operation = belljar_mpi::number(name).unwrap_or_else(|| panic!("{name}"));
         let (target, slot) = self.enter_operation(tracer, operation.into(), arguments, PROGRAM);
@@ -266,7 +265,7 @@ impl Guest {
         slot
     }
 
-    /// Enters an operation from `caller`. Returns where it continues, and the place of the return
+    /// Enters an operation from `caller`. Returns the address at which it continues, and the address of the return
     /// address.
     pub fn enter_operation(
         &mut self,
@@ -294,14 +293,14 @@ impl Guest {
         (target, slot)
     }
 
-    /// Whether the return address at `slot` leads to the library.
+    /// True if the return address at `slot` leads to the library.
     pub fn is_intercepted(&self, slot: u64) -> bool {
         let mut word = [0; 8];
         self.memory.read(slot, &mut word).unwrap();
         u64::from_le_bytes(word) == RETURNED
     }
 
-    /// Returns from the function whose return address is at `slot`. Returns where to.
+    /// Returns from the function whose return address is at `slot`. Returns the address reached.
     pub fn leave(&mut self, tracer: &mut NodeTracer, slot: u64, result: i32) -> u64 {
         self.stack = slot + 8;
         self.clock += 100;
@@ -314,7 +313,7 @@ impl Guest {
         tracer.magic(self.clock, 0, &registers, &mut self.memory)
     }
 
-    /// A whole call; `body` is what the function does.
+    /// Makes a whole call; `body` acts as the function.
     pub fn call_with(
         &mut self,
         tracer: &mut NodeTracer,
@@ -331,7 +330,7 @@ impl Guest {
         self.stack = before;
     }
 
-    /// A whole call that returns the error `result`.
+    /// Makes a whole call that returns the error `result`.
     pub fn fail_with(
         &mut self,
         tracer: &mut NodeTracer,
@@ -347,12 +346,12 @@ impl Guest {
         self.stack = before;
     }
 
-    /// A whole call of a function that does nothing that matters.
+    /// Makes a whole call of a function without relevant effects.
     pub fn call(&mut self, tracer: &mut NodeTracer, name: &str, arguments: &[u64]) {
         self.call_with(tracer, name, arguments, |_, _| {});
     }
 
-    /// A call with an output of one handle at its last argument. Returns the call's event.
+    /// Makes a call with an output of one handle at its last argument. Returns the call's event.
     pub fn make(
         &mut self,
         tracer: &mut NodeTracer,
@@ -371,7 +370,7 @@ impl Guest {
 }
 
 impl NodeTracer {
-    /// What comes of saving and restoring it: for whoever uses it, the same.
+    /// Returns a saved and restored copy, which behaves the same.
     pub fn reborn(&self) -> Self {
         let saved = self.save().unwrap();
         let mut reborn = Self::restore(0, &Selection::default(), &saved).unwrap();
@@ -382,7 +381,7 @@ impl NodeTracer {
     }
 }
 
-/// `int` arguments as registers carry them: with rubbish in the upper half.
+/// Returns an `int` argument as registers carry it, with garbage in the upper half.
 pub fn int(value: i32) -> u64 {
     0xabcd_0123_0000_0000 | u64::from(value.cast_unsigned())
 }

@@ -1,7 +1,7 @@
-//! Which calls a scenario wants recorded.
+//! The selection of calls that a scenario records.
 //!
-//! Selecting changes the trace only: all calls are counted, and those that make objects are followed.
-//! Checked with the plan, compiled once for each node's tracer.
+//! It affects only the trace: all calls are counted, and calls that create objects are followed. Checked with the plan,
+//! compiled once for each node's tracer.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,18 @@ use belljar_mpi::FUNCTIONS;
 use belljar_trace::matches;
 use serde::{Deserialize, Serialize};
 
-/// Which calls are recorded. All calls are counted and followed, whatever is selected:
-/// selecting less changes the trace, never the guest.
+/// Selection of the recorded calls. All calls are counted and followed in any case: a smaller selection changes the
+/// trace, never the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Selection {
-    /// Names of functions, or patterns with `*` (any text) and `?` (any character), such as
-    /// `MPI_I*`. Empty: all functions.
+    /// Names of functions, or patterns with `*` (any text) and `?` (any character), such as `MPI_I*`. Empty for all
+    /// functions.
     pub functions: Vec<String>,
-    /// Only calls entered in this window. `None`: at any time.
+    /// Only calls entered in this window. `None` for any time.
     pub window: Option<Window>,
-    /// By name or pattern: only every Nth call of each such function in each
-    /// process. `{"MPI_Iprobe": 10000}` records the 10,000th, the 20,000th and so on. Where several
-    /// match a function, the longest pattern holds.
+    /// By name or pattern: only every Nth call of each such function in each process. `{"MPI_Iprobe": 10000}` records
+    /// the 10,000th, the 20,000th and so on. If several match a function, the longest pattern applies.
     pub sampling: BTreeMap<String, u64>,
 }
 
@@ -35,15 +34,15 @@ pub struct Window {
     pub end: u64,
 }
 
-/// What is wrong with a [`Selection`].
+/// An error in a [`Selection`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// No function is called so.
+    /// No function has this name.
     #[error(
         "no MPI function matches `{0}`: functions are written like MPI_Send, patterns like MPI_I*"
     )]
     NoSuchFunction(String),
-    /// Every zeroth call.
+    /// A sampling of 0.
     #[error(
         "the sampling of `{0}` is 0: give 1 to record every call, n to record every n-th, or leave the function out of the selected ones"
     )]
@@ -65,7 +64,7 @@ impl Selection {
     /// window not empty.
     ///
     /// # Errors
-    /// The first [`SelectionError`].
+    /// Returns the first [`SelectionError`].
     pub fn check(&self) -> Result<(), SelectionError> {
         for pattern in self.functions.iter().chain(self.sampling.keys()) {
             if !FUNCTIONS
@@ -86,7 +85,7 @@ impl Selection {
         }
     }
 
-    /// Resolves the patterns, function by function.
+    /// Resolves the patterns for each function.
     pub(crate) fn compile(&self) -> CompiledSelection {
         let every = FUNCTIONS
             .iter()
@@ -98,7 +97,7 @@ impl Selection {
         }
     }
 
-    /// Of how many calls of a function one is recorded; 0 for none.
+    /// Returns the sampling interval of a function; 0 if it is not recorded.
     pub fn every(&self, name: &str) -> u64 {
         let wanted = self.functions.is_empty()
             || self.functions.iter().any(|pattern| matches(pattern, name));
@@ -122,14 +121,13 @@ pub(crate) struct CompiledSelection {
 }
 
 impl CompiledSelection {
-    /// Whether the `number`th call (from 1) of function `function` in its process,
-    /// entered at `at`, is recorded.
+    /// True if call number `number` (from 1) of function `function` in its process, entered at `at`, is recorded.
     pub(crate) fn selects(&self, function: u16, number: u64, at: u64) -> bool {
         let every = self.every.get(usize::from(function)).copied().unwrap_or(0);
         self.is_within(at) && every != 0 && number.is_multiple_of(every)
     }
 
-    /// Whether what is entered at `at` is in the window.
+    /// True if `at` is in the window.
     pub(crate) fn is_within(&self, at: u64) -> bool {
         self.window
             .is_none_or(|window| window.start <= at && at < window.end)

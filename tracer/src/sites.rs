@@ -1,7 +1,7 @@
-//! Where in its program a call is made, for runs that ask for frames.
+//! Call sites, for runs that record frames.
 //!
-//! Found when the call is entered, from registers and memory, by `Unwinder`; the guest has no part in it. Stacks are
-//! kept once each, as programs call from the same places again and again. Called by `node`.
+//! They are found when the call is entered, from registers and memory, by `Unwinder`; the guest is not involved. Each
+//! stack is kept once, as programs call repeatedly from the same places. Used by `node`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::calls::Space;
 use crate::memory::GuestMemory;
 use crate::node::{MAX_PROCESSES, MagicRegisters};
 
-/// Stacks that are kept, at most; then they are made anew.
+/// Most stacks that are kept; beyond that, the cache restarts.
 const MOST_STACKS: usize = 1 << 16;
 
-/// A process's memory as the unwinder sees it.
+/// A process's memory for the unwinder.
 struct View<'a>(&'a dyn GuestMemory);
 
 impl Memory for View<'_> {
@@ -25,29 +25,29 @@ impl Memory for View<'_> {
     }
 }
 
-/// What calls of a node are told apart by.
+/// The call sites of a node.
 #[derive(Debug, Default)]
 pub(crate) struct CallSites {
     unwinder: Option<(Unwinder, usize)>,
-    /// What is mapped in processes, as far as it came up; part of the tracer's state.
+    /// The known mappings of processes; part of the tracer's state.
     pub(crate) mappings: BTreeMap<Space, Mappings>,
     stacks: BTreeMap<Vec<belljar_unwind::Frame>, Arc<CallStack>>,
     files: BTreeMap<u32, Arc<CodeFile>>,
 }
 
 impl CallSites {
-    /// Has sites found from now on, of at most `frames` frames, in code of `files`.
+    /// Enables call sites, of at most `frames` frames, in code of `files`.
     pub(crate) fn begin(&mut self, frames: u8, files: Arc<Files>) {
         let frames = usize::from(frames.min(MOST_FRAMES));
         self.unwinder = (frames > 0).then(|| (Unwinder::new(files), frames));
     }
 
-    /// Whatever process was in an address space is gone.
+    /// Forgets the process in an address space.
     pub(crate) fn end_process(&mut self, space: Space) {
         self.mappings.remove(&space);
     }
 
-    /// The site of a call that is entered; none where the run does not ask.
+    /// Returns the site of a call that is entered; none if the run does not record sites.
     pub(crate) fn find(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> Site {
         let Some((unwinder, most)) = &mut self.unwinder else {
             return Site(None);

@@ -1,4 +1,4 @@
-//! Scripted processes against the tracer.
+//! Tests of the tracer with scripted processes.
 
 /// Collective operations, for both implementations.
 mod collectives;
@@ -6,17 +6,17 @@ mod collectives;
 mod failures;
 /// The tables against the headers of both implementations: every function, every datatype.
 mod headers;
-/// What the preloaded library's table leads to.
+/// Entries of the preloaded library's table.
 mod layers;
 /// Messages and requests, for both implementations.
 mod messages;
 /// Datatypes of both implementations.
 mod objects;
-/// Calls that probes find: nothing of the guest changes, and nothing is seen twice.
+/// Calls found by probes: the guest is unchanged, and no call is recorded twice.
 mod probes;
-/// The magic protocol: entering, returning, and what guests can do wrong.
+/// The magic protocol: entries, returns, and errors of guests.
 mod protocol;
-/// Return addresses that are replaced, and what unwinders are told of them.
+/// Replaced return addresses, and their description for unwinders.
 mod replaced;
-/// A process of each implementation to script, with what differs between them.
+/// A scripted process of each implementation, with their differences.
 mod script;

@@ -1,6 +1,6 @@
-//! Analyses of a trace file, as `belljar trace` has them: reading is part of what they cost.
+//! Analyses of a trace file, as run by `belljar trace`: reading is part of their cost.
 //!
-//! Each reads the file once or twice from its beginning, and keeps no call. Called by the example's `main` by name.
+//! Each reads the file once or twice from its beginning, and keeps no call. Used by the example's `main`, by name.
 
 use std::fs::File;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) const ANALYSES: [&str; 9] = [
     "count-loops",
 ];
 
-/// The trace's file at `path`, each call with the place where a program would make it.
+/// Writes the trace to the file at `path`, each call with a realistic call site.
 pub(crate) fn write(stencil: Stencil, path: &Path) -> Result<(), TraceError> {
     let create = File::create(path).map_err(|source| TraceError::Io {
         action: "create",
@@ -50,7 +50,7 @@ pub(crate) fn write(stencil: Stencil, path: &Path) -> Result<(), TraceError> {
     writer.finish(&TraceSummary::default()).map(drop)
 }
 
-/// Each function is called from a place of its own, and those of messages from one for each neighbour.
+/// Each function has a call site, and each function of messages has one for each neighbour.
 fn site(event: &Event, file: &Arc<CodeFile>) -> Site {
     let neighbor = event.started.first().map_or(0, |request| request % 8);
     let address = 0x1000 + 0x100 * u64::from(event.function) + 8 * neighbor;
@@ -60,7 +60,7 @@ fn site(event: &Event, file: &Arc<CodeFile>) -> Site {
     }]))))
 }
 
-/// What an analysis of the file tells, in a few words.
+/// Runs an analysis of the file, and returns its result in a few words.
 pub(crate) fn analysed(analysis: &str, path: &Path) -> Result<String, TraceError> {
     match analysis {
         "path" => {
@@ -98,7 +98,7 @@ pub(crate) fn analysed(analysis: &str, path: &Path) -> Result<String, TraceError
     }
 }
 
-/// Those that count read no times.
+/// The `count-` analyses read no times.
 fn times(analysis: &str) -> Times {
     match analysis.starts_with("count") {
         true => Times::Unread,

@@ -1,9 +1,9 @@
-//! What analyses cost: calls a second and the most memory, on a generated trace.
+//! Costs of analyses: calls a second and peak memory, on a generated trace.
 //!
-//! `analyses ANALYSIS [CALLS [RANKS]]` makes a trace of about so many calls (100 million) of so many ranks (1,000), call by call, and has it analysed. The
-//! rate is that of making it and of the analysis together, as `none` is that of making it alone; an analysis that reads a trace twice has
-//! it made twice. `path`, `sites`, `diff`, and `stat`, `graph` and `loops` with `read-` or, without times, `count-` before their names, read the trace from a file, which is written before the time and memory are taken: `write`
-//! says what writing costs. A fourth argument names a file to keep, for the next analysis of as many calls.
+//! `analyses ANALYSIS [CALLS [RANKS]]` generates a trace of about this many calls (100 million) of this many ranks (1,000), call by call, and analyses it. The rate
+//! includes the generation, whose own rate `none` shows; for an analysis that reads a trace twice, it is generated twice. `path`, `sites`, `diff`, and `stat`, `graph`
+//! and `loops` with the prefix `read-` or, without times, `count-`, read the trace from a file. The file is written before time and memory are measured; `write` shows
+//! the cost of writing. A fourth argument names a file to keep, for the next analysis of as many calls.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -25,7 +25,7 @@ use belljar_analysis::{
 use belljar_collectives::Tables;
 use belljar_job::Collector;
 
-/// What the program's collective operations become.
+/// The algorithms of the program's collective operations.
 const TABLES: &[u8] = br#"{
     "collective=allreduce": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
     "collective=reduce": {"algorithm=MPIR_Reduce_intra_binomial": {}}
@@ -52,7 +52,7 @@ fn main() {
     let kept = path.clone().unwrap_or_else(temporary);
     if reads && !kept.exists() {
         file::write(stencil, &kept).expect("the host stores a trace");
-        // From here on the most memory counts anew (proc_pid_clear_refs(5)).
+        // The peak memory is counted from here on (proc_pid_clear_refs(5)).
         fs::write("/proc/self/clear_refs", "5").expect("Linux");
     }
     let before = Instant::now();
@@ -70,7 +70,7 @@ fn main() {
         memory()
     );
     if path.is_none() {
-        // Most analyses have none.
+        // Most analyses have no such file.
         let _ = fs::remove_file(kept);
     }
 }
@@ -149,7 +149,7 @@ fn analysed(analysis: &str, stencil: Stencil) -> String {
     }
 }
 
-/// The most memory that the process had.
+/// Returns the peak memory of the process.
 fn memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! What counts say of a trace whose times are all overwritten is what the whole trace says.
+//! Counts of a trace whose times are all overwritten equal those of the whole trace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const STENCIL: Stencil = Stencil {
     report: 10,
 };
 
-/// The stencil's trace, whose reports each stand for three polls; and the same with its times overwritten.
+/// Writes the stencil's trace, with three polls in each report's record, and a copy with its times overwritten.
 fn traces(folder: &Path) -> [PathBuf; 2] {
     let paths = ["whole.bjt", "damaged.bjt"].map(|name| folder.join(name));
     let mut writer = TraceWriter::create(&paths[0], &STENCIL.header(), false).unwrap();
@@ -47,7 +47,7 @@ fn traces(folder: &Path) -> [PathBuf; 2] {
     paths
 }
 
-/// Times are 0, and when something was read does not matter.
+/// Times are 0, and the order of reading is irrelevant.
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -1,7 +1,7 @@
 //! Cycles per instruction as text and as JSON.
 //!
-//! Both have the same figures; a part that nothing models has no number, not a zero. Called by `belljar
-//! trace stat --cpi`.
+//! Both have the same figures; a part that is not modelled has no number, rather than zero. Used by `belljar trace stat
+//! --cpi`.
 
 use std::io;
 
@@ -14,7 +14,7 @@ impl CpiStatistics {
     /// Writes the statistics as a text table.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(
             out,
@@ -51,7 +51,7 @@ impl CpiStatistics {
     /// Writes the statistics as one JSON object.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)

@@ -1,7 +1,7 @@
-//! The first calls of each process that differ, as listings have them.
+//! The first calls of each process that differ, as listings show them.
 //!
-//! Where threads part is known when both traces were read once; each is read once more, as far as its last such call. Called by
-//! `diff`, for one trace and then for the other.
+//! The positions at which threads diverge are known after both traces were read; each is then read again, up to its last such
+//! call. Used by `diff`, for one trace and then for the other.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,16 +15,16 @@ use super::times::Side;
 use super::{ThreadKey, TraceDiff, identity};
 use crate::dump::{DumpFormat, write_event};
 
-/// Calls of a thread that are still to be found, by how many it made before.
+/// Calls of a thread that are still to be found, by the number of earlier calls.
 struct Wanted {
     seen: u64,
     marks: [Option<u64>; 2],
 }
 
-/// Tells the first calls that differ as one of the traces has them.
+/// Adds the first differing calls as one of the traces has them.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub(super) fn name(
     diff: &mut TraceDiff,
     partings: &BTreeMap<ThreadKey, Parting>,
@@ -80,7 +80,7 @@ fn wanted(partings: &BTreeMap<ThreadKey, Parting>) -> BTreeMap<ThreadKey, Wanted
         .collect()
 }
 
-/// Says of each process which of its threads differs first, and after how many calls.
+/// Finds, for each process, the thread that differs first, and its number of earlier calls.
 fn place(diff: &mut TraceDiff, partings: &BTreeMap<ThreadKey, Parting>) {
     for rank in &mut diff.ranks {
         let member = Member {
@@ -104,7 +104,7 @@ fn place(diff: &mut TraceDiff, partings: &BTreeMap<ThreadKey, Parting>) {
     }
 }
 
-/// Writes a call's line where it belongs.
+/// Stores a call's line in the result.
 fn tell(diff: &mut TraceDiff, (member, thread): ThreadKey, at: u64, side: Side, line: &str) {
     let mut ranks = diff.ranks.iter_mut();
     let Some(rank) = ranks.find(|own| (own.job, own.rank) == (member.job, member.rank)) else {

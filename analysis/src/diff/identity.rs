@@ -1,20 +1,20 @@
-//! Which calls are the same.
+//! Equality of calls.
 //!
-//! What a program says with a call is compared: the function, whom it reaches, tags, sizes, and what came of it.
-//! Addresses and handles are not, since they mean nothing outside of their process. Called by comparisons of
-//! sequences.
+//! The parts of a call that the program determines are compared: the function, the partners, tags, sizes, and the
+//! result. Addresses and handles are not compared, since they mean nothing outside of their process. Used by
+//! comparisons of sequences.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use belljar_mpi::Base;
 use belljar_trace::{Amount, Event, Peer};
 
-/// Whether a call is one of those that are compared: the program's own, and none by which it waits in a loop.
+/// True if a call is compared: made by the program itself, and not a poll.
 pub(super) fn counts(event: &Event) -> bool {
     event.depth == 0 && event.selected && !event.meaning().polls
 }
 
-/// What is the same for calls that are the same.
+/// Returns a hash that is the same for equal calls.
 pub(super) fn of(event: &Event) -> u64 {
     let mut hasher = DefaultHasher::new();
     let to = &mut hasher;
@@ -74,7 +74,7 @@ fn amount(amount: &Amount, to: &mut DefaultHasher) {
         .hash(to);
 }
 
-/// A peer as a number: ranks from 0 on, the others below.
+/// Encodes a peer as a number: ranks from 0 on, other peers below.
 fn peer(peer: Peer) -> i64 {
     match peer {
         Peer::Rank(rank) => rank.into(),

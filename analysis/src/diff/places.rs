@@ -1,7 +1,7 @@
-//! What changed by cause of waiting, by call site and by phase of the program.
+//! Differences by cause of waiting, by call site and by phase of the program.
 //!
-//! A call site is the same in both traces where its frames are at the same addresses of the same files. Files that were built
-//! anew have other addresses: there a frame is the same where its functions' names are. Called by `diff`.
+//! A call site is the same in both traces if its frames are at the same addresses of the same files. Rebuilt files have other
+//! addresses: there, frames are the same if the names of their functions are. Used by `diff`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,10 @@ use crate::dump::Filter;
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::waiting::{SiteWait, WaitBy, WaitKind, Waiting, measured};
 
-/// Adds what changed to what is known of two traces. Both are read.
+/// Adds these differences to a comparison. Both traces are read.
 ///
 /// # Errors
-/// [`TraceError`] when a file cannot be read as a trace.
+/// Returns [`TraceError`] if a file cannot be read as a trace.
 pub(super) fn compare(
     diff: &mut TraceDiff,
     paths: [&Path; 2],
@@ -107,12 +107,12 @@ fn by_site(waiting: &[Waiting; 2]) -> Vec<SiteDiff> {
         }
     }
     let mut pairs: Vec<SiteDiff> = pairs.into_values().collect();
-    // Equal ones in the order of their functions and places.
+    // Ties are in the order of their functions and addresses.
     pairs.sort_by_key(|pair| Reverse(pair.total_ps.a.abs_diff(pair.total_ps.b)));
     pairs
 }
 
-/// By file, of which builds there is code.
+/// Returns the build IDs of each file.
 fn builds(sites: &[SiteWait]) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut builds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for frame in sites.iter().flat_map(|site| &site.frames) {
@@ -123,7 +123,7 @@ fn builds(sites: &[SiteWait]) -> BTreeMap<&str, BTreeSet<&str>> {
     builds
 }
 
-/// A frame's place, as it is in both traces.
+/// Returns a frame's key, which is equal in both traces.
 fn place(frame: &SiteFrame, same: &dyn Fn(&str) -> bool) -> String {
     let object = frame.object.as_deref().unwrap_or_default();
     let functions = frame.places.iter();

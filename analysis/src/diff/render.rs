@@ -1,6 +1,6 @@
-//! What differs, as text and as JSON.
+//! Differences as text and as JSON.
 //!
-//! Both have the same figures. Called by `belljar trace diff`.
+//! Both have the same figures. Used by `belljar trace diff`.
 
 use std::io;
 
@@ -10,17 +10,17 @@ use belljar_sim::figures::{self, decimal};
 
 use crate::table::{Table, count, counted, time};
 
-/// Calls of how many ranks are shown.
+/// Number of ranks whose calls are shown.
 const SHOWN: usize = 4;
 
-/// Call sites that text shows.
+/// Number of call sites shown in the text.
 const SITES: usize = 20;
 
 impl TraceDiff {
-    /// Writes what differs as text.
+    /// Writes the differences as text.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let calls: u64 = self.ranks.iter().map(|rank| rank.calls.a).sum();
         if self.equal {
@@ -59,16 +59,16 @@ impl TraceDiff {
         self.write_sites(out)
     }
 
-    /// Writes what differs as one JSON object.
+    /// Writes the differences as one JSON object.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
 
-    /// The first calls that are others, or else the first at other times.
+    /// Writes the first calls that differ, or else the first at other times.
     fn write_calls(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let (what, call): (_, fn(&RankDiff) -> Option<&CallDiff>) = match self.same_structure {
             true => ("First calls at another time", |rank| rank.shifts.as_ref()),
@@ -250,8 +250,7 @@ impl TraceDiff {
     }
 }
 
-/// By how much the second figure is another one: `+12.3 %`, `-50.0 %`, or how many times it is where it is more
-/// than ten.
+/// Formats the change from the first figure to the second: `+12.3 %`, `-50.0 %`, or a factor if it is more than ten.
 fn change(Both { a, b }: Both) -> String {
     if a == b {
         return "same".to_owned();

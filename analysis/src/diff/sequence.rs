@@ -1,7 +1,7 @@
 //! Sequences of calls of the same thread in two traces, compared while both are read.
 //!
-//! Traces have calls in the order of their returns, and each run has another one; so the calls of a thread that
-//! are read in one trace wait for those of the other. Where they part nothing more is kept of that thread.
+//! Traces have calls in the order of their returns, which differs between runs; so the calls of a thread read from one
+//! trace wait for those of the other. After a divergence, no further calls of that thread are kept.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,22 +11,22 @@ use belljar_trace::Event;
 use super::times::Side;
 use super::{ThreadKey, identity};
 
-/// Where a thread's calls differ between two traces: after how many that do not.
+/// The divergence of a thread's calls between two traces, by the number of equal calls before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parting {
-    /// The first that is another call.
+    /// The first call that differs.
     pub(super) other: Option<u64>,
-    /// The first that is the same call at another time.
+    /// The first call that is the same at another time.
     pub(super) shifted: Option<u64>,
 }
 
-/// A call that waits for its counterpart: what it is, and when.
+/// A call that waits for its counterpart: its hash, and its times.
 type Step = (u64, (u64, Option<u64>));
 
 #[derive(Debug, Default)]
 struct Thread {
     waiting: VecDeque<Step>,
-    /// Whose calls those are.
+    /// The trace to which the waiting calls belong.
     of: Option<Side>,
     same: u64,
     parting: Parting,
@@ -39,7 +39,7 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
-    /// Takes a call of one of the traces.
+    /// Adds a call of one of the traces.
     pub(super) fn observe(&mut self, side: Side, event: &Event, communicators: &Communicators) {
         if !identity::counts(event) {
             return;
@@ -55,7 +55,7 @@ impl Sequences {
         thread.take(side, (identity::of(event), (event.entry, event.exit)));
     }
 
-    /// Where each thread's calls differ.
+    /// Returns the divergence of each thread.
     pub(super) fn finish(self) -> BTreeMap<ThreadKey, Parting> {
         let threads = self.threads.into_iter();
         threads

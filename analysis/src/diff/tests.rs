@@ -1,4 +1,4 @@
-//! Traces of ranks that do the same, the same at other times, and something else.
+//! Traces of ranks with equal calls, with equal calls at other times, and with different calls.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::{Both, FrameNames, TraceDiff, diff};
 use crate::ranks::{ANY, BUFFER, BYTE, Ranks, Trace, WORLD};
 use belljar_tracer::scripted::int;
 
-/// Two ranks: one computes so long, asks for the time so often, and sends a message with the tag.
+/// Two ranks: one computes for some time, reads the clock a number of times, and sends a message with the tag.
 fn program(computes: u64, asks: u64, tag: u32) -> Trace {
     let mut ranks = Ranks::new(2);
     ranks.call(0, (1000, 2000), "MPI_Barrier", &[WORLD]);
@@ -84,7 +84,7 @@ fn a_program_that_waits_longer_does_the_same() {
         .iter()
         .find(|own| own.kind.name() == "late sender")
         .unwrap();
-    // 4,000 cycles of computing and two questions of 300 later, at a nanosecond each.
+    // 4,000 cycles of computing and two clock readings of 300 later, at a nanosecond each.
     assert_eq!(late.waiting_ps.b - late.waiting_ps.a, 4_600_000);
     assert!(
         text(&found).contains("the same: 4 calls, at other times"),

@@ -1,6 +1,6 @@
 //! Calls and times of two traces, by function and by process.
 //!
-//! Only calls that the program itself made count. Made while both traces are read.
+//! Only calls by the program itself count. Collected while both traces are read.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Side {
 }
 
 impl Both {
-    /// The figure of one of them.
+    /// Returns the figure of one trace.
     fn of(&mut self, side: Side) -> &mut u64 {
         match side {
             Side::A => &mut self.a,
@@ -38,7 +38,7 @@ impl Both {
     }
 }
 
-/// When something began and ended.
+/// Begin and end.
 type Extent = Option<(u64, u64)>;
 
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ struct Process {
     extents: [Extent; 2],
 }
 
-/// What is summed up.
+/// The sums.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     processes: BTreeMap<Member, Process>,
@@ -56,7 +56,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Takes a call of one of the traces.
+    /// Adds a call of one of the traces.
     pub(super) fn observe(
         &mut self,
         side: Side,
@@ -102,7 +102,7 @@ impl Times {
         function.total_ps.add(side, spent);
     }
 
-    /// The sums; everything is equal as far as they tell.
+    /// Returns the sums, with everything else marked as equal.
     pub(super) fn finish(self) -> TraceDiff {
         let span = |extent: Extent| extent.map_or(0, |(first, last)| last - first);
         let spans = |extents: [Extent; 2]| {

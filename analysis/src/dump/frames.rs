@@ -1,33 +1,33 @@
-//! Places in a program from which calls were made, with the names that somebody finds for them.
+//! Call sites in a program, with names provided by the caller.
 //!
-//! A trace has frames as addresses in files; functions and lines come from whoever has the files. A place is asked for
-//! once. Used by statistics of call sites and by listings of calls.
+//! A trace has frames as addresses in files; functions and lines come from a caller that has the files. Each address is
+//! looked up once. Used by statistics of call sites and by listings of calls.
 
 use std::collections::BTreeMap;
 
 use belljar_trace::{CodeFile, Frame, Site};
 use serde::Serialize;
 
-/// Characters of a function's name that text shows.
+/// Characters of a function's name that the text shows.
 const LONGEST_NAME: usize = 48;
 
-/// Places whose names are remembered, at most.
+/// Most addresses whose names are cached.
 const MOST_PLACES: usize = 1 << 16;
 
 /// One frame of a call site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SiteFrame {
-    /// The file whose code it is; `None` for code of no file.
+    /// The file that contains the code; `None` for code outside of files.
     pub object: Option<String>,
     /// The file's build ID in hexadecimal digits.
     pub build_id: String,
-    /// The return address, as the file has it.
+    /// The return address, relative to the file.
     pub address: u64,
-    /// Functions and lines there, the innermost inlined function first; empty where nobody named them.
+    /// Functions and lines there, the innermost inlined function first; empty if unnamed.
     pub places: Vec<SitePlace>,
 }
 
-/// A function, and a line in it; what is not known is `None`.
+/// A function, and a line in it; `None` for unknown parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SitePlace {
     /// The function.
@@ -39,7 +39,7 @@ pub struct SitePlace {
 }
 
 impl SiteFrame {
-    /// A frame as the trace has it.
+    /// Converts a frame of the trace.
     pub(crate) fn of(frame: &Frame) -> Self {
         let file = frame.file.as_ref();
         Self {
@@ -51,17 +51,17 @@ impl SiteFrame {
     }
 }
 
-/// Finds what is at a return address of a file.
+/// Finds the functions at a return address of a file.
 type Find<'f> = dyn FnMut(&CodeFile, u64) -> Vec<SitePlace> + 'f;
 
-/// Names of places, each of which is asked for once.
+/// Names of addresses, each looked up once.
 pub struct FrameNames<'f> {
     find: Box<Find<'f>>,
     known: BTreeMap<(String, u64), Vec<SitePlace>>,
 }
 
 impl<'f> FrameNames<'f> {
-    /// Those that `find` tells, which is given file and return address.
+    /// Creates names from `find`, which takes a file and a return address.
     pub fn new(find: impl FnMut(&CodeFile, u64) -> Vec<SitePlace> + 'f) -> Self {
         Self {
             find: Box::new(find),
@@ -69,7 +69,7 @@ impl<'f> FrameNames<'f> {
         }
     }
 
-    /// Names the places of a frame, if it is in a file.
+    /// Names the functions of a frame, if it is in a file.
     pub(crate) fn name(&mut self, frame: &mut SiteFrame) {
         let Some(path) = &frame.object else {
             return;
@@ -88,7 +88,7 @@ impl<'f> FrameNames<'f> {
         frame.places.clone_from(places);
     }
 
-    /// The frames of a call, named; none where the trace does not tell where it was made.
+    /// Returns the frames of a call, named; empty if the trace has no call site.
     pub(crate) fn frames(&mut self, site: &Site) -> Vec<SiteFrame> {
         let frames = site.0.as_ref().map_or(&[][..], |stack| &stack.0);
         let mut frames: Vec<SiteFrame> = frames.iter().map(SiteFrame::of).collect();
@@ -97,7 +97,7 @@ impl<'f> FrameNames<'f> {
     }
 }
 
-/// What text says of a frame: a line for each function that is inlined there.
+/// Formats a frame: a line for each function that is inlined there.
 pub(crate) fn lines(frame: &SiteFrame) -> Vec<String> {
     let named = frame.places.iter().any(|place| place.function.is_some());
     if !named {
@@ -116,7 +116,7 @@ pub(crate) fn lines(frame: &SiteFrame) -> Vec<String> {
     places.map(line).collect()
 }
 
-/// The line of a place, or else the file whose code it is.
+/// Formats the line of a function, or else its file.
 fn at(place: &SitePlace, frame: &SiteFrame) -> Option<String> {
     match (&place.file, place.line) {
         (Some(file), Some(line)) => Some(format!("{}:{line}", base(file))),

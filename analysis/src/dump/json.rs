@@ -1,7 +1,7 @@
 //! An event as a JSON object.
 //!
-//! Keys mean the same in every object, and what an event does not have is left out rather than null. Lists
-//! that could be huge have a limit. Called by [`write_event`](super::write_event).
+//! Keys mean the same in every object, and missing values are omitted rather than null. Potentially huge lists are limited. Used by
+//! [`write_event`](super::write_event).
 
 use belljar_job::{Communicators, Members};
 use belljar_mpi::Operation;
@@ -13,12 +13,12 @@ use serde_json::{Map, Value, json};
 
 use super::words;
 
-/// Members of a communicator that an object lists; larger ones are left out.
+/// Most members of a communicator that an object lists; larger communicators are omitted.
 const MAX_MEMBERS: u32 = 1 << 16;
 
-/// The object of an event. Times are in cycles of the node's processor (`entry`, `exit`) and in
-/// picoseconds (`entry_ps`, `duration_ps`, which is the time inside). An event that stands for several `calls` tells the entry of the first,
-/// the exit of the last, the time in all, and that in the shortest and the longest. What an event does not have is left out.
+/// Returns the object of an event. Times are in cycles of the node's processor (`entry`, `exit`) and in picoseconds (`entry_ps`,
+/// `duration_ps`, which is the time inside). For an event that stands for several `calls`, these are the entry of the first, the exit of the
+/// last, and the total time. The times in the shortest and the longest are added. Missing values are omitted.
 pub(super) fn object(
     event: &Event,
     header: &TraceHeader,
@@ -86,7 +86,7 @@ pub(super) fn object(
         .collect()
 }
 
-/// The ranks with which a call begins an epoch on a window.
+/// Returns the ranks with which a call begins an epoch on a window.
 fn group(event: &Event, communicators: &Communicators) -> Option<Vec<u32>> {
     let group = event.details.0.as_ref()?.group?;
     let members = communicators.group((event.node, event.process), group)?;
@@ -158,7 +158,7 @@ fn transfers(event: &Event, communicators: &Communicators) -> Value {
     event.transfers.iter().map(transfer).collect()
 }
 
-/// The other side of a message and its tag: of a receive from any source or with any tag as its status has them.
+/// Returns the peer of a message and its tag: for a receive from any source or with any tag, from its status.
 fn matched(transfer: &Transfer, status: Option<Status>) -> (Peer, Option<i32>) {
     let status = status.filter(|status| !status.cancelled);
     match status.filter(|_| transfer.direction == Direction::Receive) {
@@ -246,7 +246,7 @@ fn communicator(event: &Event, new: &NewCommunicator, communicators: &Communicat
         "communicator": new.number.map(words::communicator),
         "members": members.as_ref().map(|(_, ranks)| ranks),
     });
-    // What few communicators have is told where it says something.
+    // Properties that few communicators have are only listed if they are informative.
     if let Some((jobs, _)) = members
         && jobs.iter().any(|job| Some(*job) != own)
     {
@@ -259,7 +259,7 @@ fn communicator(event: &Event, new: &NewCommunicator, communicators: &Communicat
     made
 }
 
-/// Jobs and ranks of members, unless they are too many.
+/// Returns jobs and ranks of members, unless there are too many.
 fn listed(members: Option<&Members>) -> Option<(Vec<u32>, Vec<u32>)> {
     let members = members.filter(|members| members.len() <= MAX_MEMBERS)?;
     Some(members.iter().map(|it| (it.job, it.rank)).unzip())

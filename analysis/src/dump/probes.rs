@@ -1,7 +1,7 @@
-//! Records of probes of the user's, among the calls of MPI.
+//! Records of the user's probes, among the calls of MPI.
 //!
-//! They are in a file of their own next to a run's trace (`PROBES_FILE`), in the order in which they were known: at
-//! their returns, as calls are. Where there is no such file, there is nothing. Called by dumps and statistics.
+//! They are in a separate file next to a run's trace (`PROBES_FILE`), in the order of their completion: at their
+//! returns, like calls. Without such a file, there are no records. Used by dumps and statistics.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::frames::FrameNames;
 use super::{DumpFormat, Filter, text};
 use crate::table::time;
 
-/// The records beside a trace, one after another.
+/// The records next to a trace, one after another.
 pub(crate) struct Records {
     header: ProbesHeader,
     reader: ProbesReader,
@@ -27,7 +27,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Those of the run whose trace is at `path`, if it has any.
+    /// Opens the records of the run whose trace is at `path`, if it has any.
     pub(crate) fn beside(path: &Path) -> Result<Option<Self>, TraceError> {
         let probes = path.with_file_name(PROBES_FILE);
         let is_of_run = path.file_name().is_some_and(|name| name == TRACE_FILE);
@@ -46,7 +46,7 @@ impl Records {
         &self.header
     }
 
-    /// The next one, if it was known before `time`, and its probe.
+    /// Returns the next record, if it was complete before `time`, and its probe.
     pub(crate) fn next_before(&mut self, time: Time) -> Option<(ProbeRecord, &Probe)> {
         let record = self.next.as_ref()?;
         let known = self
@@ -62,12 +62,12 @@ impl Records {
         Some((record, probe))
     }
 
-    /// Calls whose returns were not followed, once all records are read.
+    /// Returns the number of calls whose returns were not followed, once all records are read.
     pub(crate) fn unfollowed(&self) -> u64 {
         self.reader.end().map_or(0, |end| end.unfollowed)
     }
 
-    /// Whether all is whole, where the trace's own state is `trace`, once all records are read.
+    /// Returns the combined completeness of the trace, in state `trace`, and of the records, once all are read.
     pub(crate) fn state(&self, trace: TraceState) -> TraceState {
         match (trace, self.reader.state()) {
             (TraceState::Complete, TraceState::Incomplete { offset, reason }) => {
@@ -80,7 +80,7 @@ impl Records {
         }
     }
 
-    /// Writes the wanted ones that were known before `time`.
+    /// Writes the selected records that were complete before `time`.
     pub(crate) fn write_before(
         &mut self,
         time: Time,
@@ -117,7 +117,7 @@ impl Records {
 }
 
 impl Filter {
-    /// Whether a record of a probe is wanted; a probe's name counts as a function's.
+    /// True if a record of a probe is selected; a probe's name is treated as a function's.
     pub(crate) fn wants_record(
         &self,
         record: &ProbeRecord,
@@ -130,7 +130,7 @@ impl Filter {
         named && self.wants_otherwise(record, probe, header)
     }
 
-    /// Whether a message is wanted; functions are those within which messages were sent.
+    /// True if a message is selected; functions are those within which messages were sent.
     pub(crate) fn wants_message(
         &self,
         record: &ProbeRecord,
@@ -143,7 +143,7 @@ impl Filter {
         named && self.wants_otherwise(record, probe, header)
     }
 
-    /// Whether it is wanted by all but names.
+    /// True if it is selected by all criteria except names.
     fn wants_otherwise(&self, record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> bool {
         let frequency = header.frequency(record.node);
         let rank = record.rank;
@@ -151,7 +151,7 @@ impl Filter {
         let left = match (record.exit, probe.at) {
             (Some(exit), _) => frequency.time_of(exit),
             (None, ProbeAt::Entry) => frequency.time_of(record.entry),
-            // What never returned lasts to the end of time.
+            // A call that never returned lasts to the end of time.
             (None, _) => Time::MAX,
         };
         let from = self.from.is_none_or(|from| left >= from);
@@ -167,13 +167,13 @@ impl Filter {
     }
 }
 
-/// The function of the MPI call within which a record was made.
+/// Returns the function of the MPI call within which a record was made.
 fn within(record: &ProbeRecord) -> Option<&'static str> {
     let function = FUNCTIONS.get(usize::from(record.within?))?;
     Some(function.name)
 }
 
-/// A record as a line of text.
+/// Formats a record as a line of text.
 fn line(record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> String {
     let frequency = header.frequency(record.node);
     let entry = frequency.time_of(record.entry);
@@ -218,7 +218,7 @@ fn line(record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> String {
     }
 }
 
-/// A record as a JSON object, with the keys of calls where they mean the same. What it does not have is left out.
+/// Returns a record as a JSON object, with the keys of calls where they mean the same. Missing values are omitted.
 fn object(record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> Map<String, Value> {
     let frequency = header.frequency(record.node);
     let entry = frequency.time_of(record.entry);
@@ -251,7 +251,7 @@ fn object(record: &ProbeRecord, probe: &Probe, header: &TraceHeader) -> Map<Stri
         .collect()
 }
 
-/// A value: numbers as numbers as far as JSON has them, addresses and all else as texts.
+/// Converts a value: numbers within the range of JSON as numbers, addresses and all others as texts.
 fn value(value: &ProbeValue, kind: ValueKind) -> Value {
     match (value, kind) {
         (ProbeValue::Text(text), _) => json!(text),

@@ -11,7 +11,7 @@ use super::{DumpFormat, Filter, argument_words, dump, statistics};
 const WORLD: u64 = 0x4400_0000;
 const DOUBLE: u64 = 0x4c00_080b;
 
-/// The path of a trace: on rank 1 of node 0 a send, a receive, a broken call, an abort.
+/// Writes a trace and returns its path: on rank 1 of node 0 a send, a receive, a broken call, an abort.
 fn trace(directory: &std::path::Path) -> std::path::PathBuf {
     let frequency = Frequency::from_hz(2_000_000_000).unwrap();
     let header = TraceHeader::new("dump", &[frequency]);

@@ -1,6 +1,6 @@
 //! An event as a line of text.
 //!
-//! One event is one line, and texts of guests are quoted in it. For people: programs read JSON. Called by
+//! One event is one line, with texts of guests quoted. The text is for humans; programs should read JSON. Used by
 //! [`write_event`](super::write_event).
 
 use std::fmt::Write as _;
@@ -16,10 +16,10 @@ use super::frames::{self, SiteFrame};
 use super::words;
 use crate::table::{bytes, time};
 
-/// Members of a communicator that a line shows.
+/// Most members of a communicator that a line shows.
 const MAX_MEMBERS: usize = 16;
 
-/// The line of an event.
+/// Formats the line of an event.
 pub(super) fn line(event: &Event, header: &TraceHeader, communicators: &Communicators) -> String {
     let frequency = header.frequency(event.node);
     let entry = frequency.time_of(event.entry);
@@ -67,7 +67,7 @@ pub(super) fn line(event: &Event, header: &TraceHeader, communicators: &Communic
     line
 }
 
-/// Where a call was made, the innermost place first.
+/// Formats a call site, the innermost function first.
 pub(super) fn made_at(frames: &[SiteFrame]) -> String {
     let places: Vec<String> = frames.iter().flat_map(frames::lines).collect();
     match places.is_empty() {
@@ -81,7 +81,7 @@ fn add(line: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = line.write_fmt(arguments);
 }
 
-/// Seconds with all digits, to the picosecond.
+/// Formats seconds with all digits, to the picosecond.
 pub(super) fn seconds(time: Time) -> String {
     const PS: u64 = 1_000_000_000_000;
     let ps = time.as_ps();
@@ -96,7 +96,7 @@ fn rank(event: &Event, communicators: &Communicators) -> String {
     }
 }
 
-/// What the tracer makes of the call.
+/// Appends the tracer's interpretation of the call.
 fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
     for transfer in &event.transfers {
         message(line, event, transfer, communicators);
@@ -148,7 +148,7 @@ fn remarks(line: &mut String, event: &Event, communicators: &Communicators) {
     }
 }
 
-/// With whom an epoch on a window begins, and which partitioned requests a call is about.
+/// Appends the members with which an epoch on a window begins, and the partitioned requests of a call.
 fn epoch(line: &mut String, event: &Event, details: &Details, communicators: &Communicators) {
     let members = details
         .group
@@ -173,7 +173,7 @@ fn epoch(line: &mut String, event: &Event, details: &Details, communicators: &Co
 /// Most displacements that a line shows.
 const MAX_DISPLACEMENTS: usize = 16;
 
-/// Windows, bounds and displacements.
+/// Appends windows, bounds and displacements.
 fn besides(line: &mut String, details: &Details) {
     if let Some(window) = details.window {
         add(line, format_args!(" [window#{window}]"));
@@ -230,7 +230,7 @@ fn message(line: &mut String, event: &Event, transfer: &Transfer, communicators:
     add(line, format_args!(" [{verb} {size} {way} {peer}]"));
 }
 
-/// A process, as the one that called sees it.
+/// Names a process relative to the caller.
 fn name(member: Member, event: &Event, communicators: &Communicators) -> String {
     let own = communicators.job((event.node, event.process));
     if own == Some(member.job) {
@@ -240,7 +240,7 @@ fn name(member: Member, event: &Event, communicators: &Communicators) -> String 
     }
 }
 
-/// Members of a communicator: `2: ranks 0 1`.
+/// Formats the members of a communicator: `2: ranks 0 1`.
 fn listed(members: &Members, event: &Event, communicators: &Communicators) -> String {
     let first = members.iter().take(MAX_MEMBERS);
     let ranks: Vec<String> = first.map(|it| name(it, event, communicators)).collect();
@@ -312,7 +312,7 @@ fn told(line: &mut String, event: &Event, fact: &Fact, communicators: &Communica
     }
 }
 
-/// The conditions of a call of a schedule, by the process's numbers of points.
+/// Appends the conditions of a scheduled call, by the process's numbers of points.
 fn scheduled(line: &mut String, call: &ScheduledCall) {
     let list = |points: &[u32]| {
         let points: Vec<String> = points.iter().map(u32::to_string).collect();

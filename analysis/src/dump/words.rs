@@ -1,7 +1,6 @@
 //! Names of values: ranks, communicators, datatypes, operations, arguments.
 //!
-//! A value that has no name is shown as its number. Both formats use the same words. Called by `text` and
-//! `json`.
+//! A value without a name is shown as its number. Both formats use the same words. Used by `text` and `json`.
 
 use belljar_mpi::{Base, Parameter};
 use belljar_trace::datatypes::{PREDEFINED, by_handle};
@@ -26,7 +25,7 @@ const MPICH_OPERATIONS: [&str; 15] = [
     "MPI_NO_OP",
 ];
 
-/// A peer in words: a rank is a number.
+/// Formats a peer: a rank is a number.
 pub(crate) fn peer(peer: Peer) -> String {
     match peer {
         Peer::Rank(rank) => rank.to_string(),
@@ -37,7 +36,7 @@ pub(crate) fn peer(peer: Peer) -> String {
     }
 }
 
-/// A communicator in words, by its process's own number.
+/// Formats a communicator, by its process's own number.
 pub(crate) fn communicator(number: u32) -> String {
     match number {
         WORLD => "MPI_COMM_WORLD".to_owned(),
@@ -46,7 +45,7 @@ pub(crate) fn communicator(number: u32) -> String {
     }
 }
 
-/// A datatype in words.
+/// Formats a datatype.
 pub(crate) fn datatype(datatype: Datatype) -> String {
     match datatype {
         Datatype::Predefined(index) => PREDEFINED
@@ -58,7 +57,7 @@ pub(crate) fn datatype(datatype: Datatype) -> String {
     }
 }
 
-/// An argument in words.
+/// Formats an argument.
 pub(crate) fn argument(event: &Event, index: usize, parameter: &Parameter, word: u64) -> String {
     let text = event
         .texts
@@ -83,7 +82,7 @@ pub(crate) fn argument(event: &Event, index: usize, parameter: &Parameter, word:
     }
 }
 
-/// Whether an argument is the first of its kind: the one that the event speaks of.
+/// True if an argument is the first of its kind, which the event describes.
 fn is_first(event: &Event, index: usize, base: Base) -> bool {
     let mut parameters = event.description().parameters.iter();
     let first = parameters.position(|parameter| parameter.base == base && parameter.pointer == 0);
@@ -121,7 +120,7 @@ fn datatype_argument(event: &Event, name: &str, word: u64) -> String {
     if let Some(index) = by_handle(event.implementation, word) {
         return datatype(Datatype::Predefined(index));
     }
-    // Calls with one message have one datatype; those with two name them by side.
+    // Calls with one message have one datatype; calls with two name them by side.
     let side = match name {
         "recvtype" | "result_datatype" => event.transfers.last(),
         _ => event.transfers.first(),

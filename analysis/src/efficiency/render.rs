@@ -1,6 +1,6 @@
 //! Efficiencies as text.
 //!
-//! Called by the statistics of one run and of several.
+//! Used by the statistics of one run and of several.
 
 use std::io;
 
@@ -13,7 +13,7 @@ impl Efficiency {
     /// Writes the efficiencies as text.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub(crate) fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(
             out,
@@ -62,7 +62,7 @@ impl Efficiency {
         writeln!(out)
     }
 
-    /// Names and shares for a table of several runs.
+    /// Returns names and shares for a table of several runs.
     pub(crate) fn lines(&self) -> Vec<(String, Vec<String>)> {
         let scaling = match self.scaling {
             Some(Scaling::Strong) => "computation scaling, strong",
@@ -83,7 +83,7 @@ impl Efficiency {
     }
 }
 
-/// A share in percent.
+/// Formats a share in percent.
 fn words(share: Option<f64>) -> String {
     share.map_or_else(|| "unknown".to_owned(), |share| figures::share(share, 1))
 }

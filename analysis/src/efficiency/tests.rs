@@ -1,4 +1,4 @@
-//! Efficiencies of traces that were worked out by hand.
+//! Efficiencies of traces, computed by hand.
 
 use belljar_tracer::scripted::int;
 
@@ -15,7 +15,8 @@ fn efficiency(ranks: Ranks) -> Efficiency {
     collector.finish()
 }
 
-/// Ranks that work for so long between MPI_Init, until 1000 at the latest, and a barrier; MPI_Finalize follows at once.
+/// Ranks that work for this long between MPI_Init, until 1000 at the latest, and a barrier; MPI_Finalize follows at
+/// once.
 fn work(each: &[u64]) -> Ranks {
     let mut ranks = Ranks::new(each.len() as u32);
     let last = 1000 + each.iter().max().unwrap() + 200;
@@ -50,7 +51,7 @@ fn communication_is_serialisation_times_transfer() {
     let product = found.serialisation.unwrap() * found.transfer.unwrap();
     assert!((product - found.communication.unwrap()).abs() < 2e-6);
     assert!(found.warnings.is_empty());
-    // Out of range, which is said.
+    // Out of range, which yields a warning.
     for (ideal, words) in [(3_960_000, "transfer"), (3_000_000, "serialisation")] {
         let mut found = efficiency(work(&[1000, 2000, 3700, 3700]));
         found.on_ideal(ideal);

@@ -1,9 +1,9 @@
 //! Classes of threads with equal event flow graphs.
 //!
-//! Graphs are equal if they have the same nodes and edges; how often these were taken may differ. Partners are equal if they
-//! are as far from each process's own rank: so all processes of a ring are one class. Ranks wrap around at the communicator's
-//! end. Threads that are like no other that way are one class if a partner is the same rank for all of them, as the master is
-//! for its workers; two of them alone may be so by accident, and stay apart. Called by `flow`.
+//! Graphs are equal if they have the same nodes and edges; the edges' counts may differ. Partners are equal if they have the
+//! same distance from each process's rank, so all processes of a ring are one class. Ranks wrap around at the communicator's
+//! end. Threads without equals by this rule are one class if a partner is the same rank for all of them, like the master for its
+//! workers. Two threads alone may be equal by accident, and stay separate. Used by `flow`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::collect::{Flow, ThreadKey};
 use super::partner::Partner;
 use super::signature::{Part, Role, Signature};
 
-/// What a partner can be for all threads of a class so far.
+/// The possible interpretations of a partner for all threads of a class so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
     relative: Option<i64>,
@@ -23,7 +23,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// What it is for one thread; the process's rank and the size of the communicator are known of some.
+    /// Returns the interpretations for one thread, with the process's rank and the size of the communicator if known.
     fn of(part: &Part, own: Option<(u32, u32)>) -> Self {
         let message = matches!(part.role, Role::Message(..));
         let rank = match part.peer {
@@ -38,8 +38,7 @@ impl Slot {
         }
     }
 
-    /// What both can be; `None` when nothing is. Where ranks are known to be as far from the own one or not, that decides unless
-    /// `anyhow`.
+    /// Returns the common interpretations; `None` if there are none. If relative ranks are known, they decide unless `anyhow`.
     fn with(self, other: Self, anyhow: bool) -> Option<Self> {
         let far = self.relative.is_some() && other.relative.is_some();
         if far && self.relative != other.relative && !anyhow {
@@ -74,7 +73,7 @@ impl Slot {
     }
 }
 
-/// How far `to` is from `from` among so many ranks, the shorter way around; half way is forward.
+/// Returns the distance from `from` to `to` among `size` ranks, in the shorter direction; half way counts as forward.
 fn distance(from: u32, to: u32, size: u32) -> i64 {
     let (from, to, size) = (i64::from(from), i64::from(to), i64::from(size));
     if size == 0 || from >= size || to >= size {
@@ -87,14 +86,14 @@ fn distance(from: u32, to: u32, size: u32) -> i64 {
 /// Threads whose event flow graphs are equal.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
-    /// Their numbers.
+    /// The numbers of the threads.
     pub(crate) threads: Vec<usize>,
-    /// For each node, what each of its partners can be.
+    /// For each node, the interpretations of each of its partners.
     slots: Vec<Vec<Slot>>,
 }
 
 impl Class {
-    /// That of one thread.
+    /// Returns the class of one thread.
     pub(crate) fn of(
         thread: usize,
         (key, flow): &(ThreadKey, Flow),
@@ -122,13 +121,13 @@ impl Class {
         }
     }
 
-    /// The partners of a node's calls.
+    /// Returns the partners of a node's calls.
     pub(crate) fn partners(&self, node: usize) -> Vec<Partner> {
         let slots = self.slots[node].iter();
         slots.map(|slot| slot.partner()).collect()
     }
 
-    /// Takes another in, if its partners can be the same.
+    /// Merges another class, if its partners have a common interpretation.
     fn join(&mut self, other: &Self, anyhow: bool) -> bool {
         let pairs = self.slots.iter().zip(&other.slots);
         let both = pairs.map(|(one, other)| {
@@ -146,7 +145,7 @@ impl Class {
     }
 }
 
-/// Whether graphs differ by nothing but partners and how often they were gone through.
+/// True if graphs differ only in partners and in counts.
 fn alike(one: &Flow, other: &Flow) -> bool {
     let signatures = |(one, other): (&Option<Signature>, &Option<Signature>)| match (one, other) {
         (Some(one), Some(other)) => one.is_like(other),
@@ -161,7 +160,7 @@ fn alike(one: &Flow, other: &Flow) -> bool {
         && nodes.zip(others).all(signatures)
 }
 
-/// The classes of these threads, in the order of their first ones.
+/// Returns the classes of these threads, in the order of their first ones.
 pub(super) fn classes(threads: &[(ThreadKey, Flow)], communicators: &Communicators) -> Vec<Class> {
     let own = (0..threads.len()).map(|number| Class::of(number, &threads[number], communicators));
     let classes = joined(own.collect(), threads, false);
@@ -180,10 +179,10 @@ pub(super) fn classes(threads: &[(ThreadKey, Flow)], communicators: &Communicato
     classes
 }
 
-/// Fewer classes: each is put to the first one that can have it.
+/// Merges classes: each goes to the first one that can take it.
 fn joined(own: Vec<Class>, threads: &[(ThreadKey, Flow)], anyhow: bool) -> Vec<Class> {
     let mut classes: Vec<Class> = Vec::new();
-    // By numbers that equal graphs share, so that few are compared.
+    // Candidates are indexed by figures that equal graphs share, so that few are compared.
     let mut candidates: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for own in own {
         let flow = &threads[own.threads[0]].1;

@@ -1,8 +1,8 @@
-//! Gathers event flow graphs, call by call.
+//! Collection of event flow graphs, call by call.
 //!
-//! Each thread that calls MPI has a graph of its own, in the process's own numbers. Memory grows with the kinds of
-//! calls and the pairs of them that follow one another, not with the number of calls. A call is looked for first among the
-//! successors of the call before, where nearly all are found. Called by `flow`, and by `loops` in both of its passes.
+//! Each thread that calls MPI has a graph, in the process's own numbers. Memory grows with the kinds of calls and the
+//! pairs of them that follow one another, not with the number of calls. A call is first searched for among the successors
+//! of the call before, where nearly all are found. Used by `flow`, and by `loops` in both of its passes.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::{END, START};
 /// A thread of a process: its node, the process's number there, and its own number.
 pub(crate) type ThreadKey = (u32, u32, u32);
 
-/// Successors of a node that are compared with a call before it is looked up.
+/// Number of a node's successors that are compared with a call before it is looked up.
 const TRIED: usize = 4;
 
-/// Least, greatest and sum of some times, in cycles.
+/// Minimum, maximum and sum of times, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cycles {
     pub(crate) count: u64,
@@ -47,7 +47,7 @@ impl Cycles {
         self.total = self.total.saturating_add(cycles);
     }
 
-    /// Adds so many times that are `total` together, none outside of `extremes`.
+    /// Adds `count` times with the sum `total`, all within `extremes`.
     pub(crate) fn add_several(&mut self, count: u64, total: u64, extremes: (u64, u64)) {
         self.count = self.count.saturating_add(count);
         self.min = self.min.min(extremes.0);
@@ -63,20 +63,20 @@ pub(crate) struct Node {
     pub(crate) signature: Option<Signature>,
     pub(crate) visits: u64,
     pub(crate) time: Cycles,
-    /// At which of the thread's calls.
+    /// The thread's calls at which it is visited.
     pub(crate) labels: Labels,
-    /// Edges that leave it; once the graph is whole, those that were taken most often first.
+    /// Outgoing edges; once the graph is complete, in descending order of their counts.
     out: Vec<u32>,
 }
 
-/// One kind of call after another.
+/// A transition from one kind of call to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Edge {
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) count: u64,
     pub(crate) between: Cycles,
-    /// At which visits of `from`.
+    /// The visits of `from` at which it was taken.
     pub(crate) labels: Labels,
 }
 
@@ -84,14 +84,14 @@ pub(crate) struct Edge {
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) rank: u32,
-    /// Its first call's entry, in cycles.
+    /// The entry of its first call, in cycles.
     pub(crate) first: u64,
-    /// Its last call's exit, in cycles.
+    /// The exit of its last call, in cycles.
     pub(crate) last: u64,
     pub(crate) calls: u64,
-    /// The beginning, the end, and then kinds of calls in the order of their first.
+    /// The beginning, the end, and then kinds of calls in the order of their first appearance.
     pub(crate) nodes: Vec<Node>,
-    /// Once the graph is whole, in the order of nodes.
+    /// Once the graph is complete, in the order of nodes.
     pub(crate) edges: Vec<Edge>,
     index: BTreeMap<Signature, u32>,
     pairs: BTreeMap<(u32, u32), u32>,
@@ -130,7 +130,7 @@ impl Flow {
         self.nodes.len() as u32 - 1
     }
 
-    /// The node of a call that comes after one at `from`, and the edge to it if that was among the first tried.
+    /// Returns the node of a call that comes after one at `from`, and the edge to it if that was among the first tried.
     pub(crate) fn find(
         &self,
         from: u32,
@@ -192,7 +192,7 @@ impl Flow {
         edge
     }
 
-    /// So many more calls of the node of the last one, with so many cycles between them together.
+    /// Adds `count` more calls of the latest node, with `between` cycles between them in total.
     fn repeat(&mut self, node: u32, count: u64, between: u64) {
         let edge = self.edge(node, node);
         let visits = &mut self.nodes[node as usize].visits;
@@ -200,7 +200,7 @@ impl Flow {
         edge.labels.push_run(*visits, count);
         edge.count = edge.count.saturating_add(count);
         *visits = visits.saturating_add(count);
-        // Each is not told.
+        // The individual times are unknown.
         let mean = between / count;
         edge.between.add_several(count, between, (mean, mean));
     }
@@ -214,7 +214,7 @@ impl Flow {
         }
     }
 
-    /// No call follows: the graph gets its end, and its edges their order.
+    /// Ends the input: adds the end to the graph, and sorts its edges.
     fn finish(&mut self) {
         let last = self.edge(self.at, END);
         self.take(last, None);
@@ -235,7 +235,7 @@ impl Flow {
     }
 }
 
-/// Gathers the event flow graphs of all threads.
+/// Collects data of all threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads<T> {
     index: BTreeMap<ThreadKey, usize>,
@@ -255,7 +255,8 @@ impl<T> Default for Threads<T> {
 }
 
 impl<T> Threads<T> {
-    /// The number of the thread of a call. A trace has a node's calls in a row, so it is mostly that of the call before.
+    /// Returns the number of the thread of a call. A trace has a node's calls consecutively, so it is mostly the thread of
+    /// the call before.
     pub(crate) fn of(&mut self, event: &Event, new: impl FnOnce() -> T) -> usize {
         let key = (event.node, event.process, event.thread);
         if let Some((latest, number)) = self.latest
@@ -272,7 +273,7 @@ impl<T> Threads<T> {
         number
     }
 
-    /// The number of a thread that is there.
+    /// Returns the number of a known thread.
     pub(crate) fn find(&mut self, event: &Event) -> Option<usize> {
         let key = (event.node, event.process, event.thread);
         if let Some((latest, number)) = self.latest
@@ -286,7 +287,7 @@ impl<T> Threads<T> {
     }
 }
 
-/// Gathers event flow graphs from the calls of a trace, in its order.
+/// Collects event flow graphs from the calls of a trace, in its order.
 #[derive(Clone, Debug)]
 pub struct FlowCollector {
     pub(crate) detail: Detail,
@@ -294,7 +295,7 @@ pub struct FlowCollector {
 }
 
 impl FlowCollector {
-    /// Nothing gathered yet; calls are told apart by so much.
+    /// Creates an empty collector that distinguishes calls by this detail.
     pub fn new(detail: Detail) -> Self {
         Self {
             detail,
@@ -302,7 +303,7 @@ impl FlowCollector {
         }
     }
 
-    /// Takes a call into account, if the program made it itself and it was selected.
+    /// Adds a call, if the program made it itself and it was selected.
     pub fn observe(&mut self, event: &Event) {
         if event.depth > 0 || !event.selected {
             return;
@@ -311,7 +312,7 @@ impl FlowCollector {
         self.threads.all[number].1.observe(event, self.detail);
     }
 
-    /// No call follows. The graphs' threads get the order of nodes and processes.
+    /// Ends the input. The graphs' threads are sorted by node and process.
     pub(super) fn end(&mut self) {
         let threads = &mut self.threads;
         threads.all.sort_by_key(|(key, _)| *key);

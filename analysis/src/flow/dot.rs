@@ -1,7 +1,6 @@
-//! Event flow graphs as DOT has them, for Graphviz.
+//! Event flow graphs in DOT, for Graphviz.
 //!
-//! All graphs are one `digraph`, each a cluster of its own. Whatever names hold, they are quoted. Called by `belljar
-//! trace graph --dot`.
+//! All graphs are in one `digraph`, each as a cluster. All names are quoted. Used by `belljar trace graph --dot`.
 
 use std::io;
 
@@ -9,14 +8,14 @@ use super::render::{node_name, times};
 use super::{FlowGraph, FlowGraphs, Temporal, label};
 use crate::table::time;
 
-/// Calls of a chain that a node shows.
+/// Number of calls of a chain that a node shows.
 const CALLS: usize = 8;
 
 impl FlowGraphs {
     /// Writes the graphs in the language of Graphviz.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_dot(&self, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "digraph \"event flow\" {{")?;
         writeln!(out, "  node [shape=box, fontname=\"sans-serif\"];")?;
@@ -77,7 +76,7 @@ impl FlowGraph {
     }
 }
 
-/// Lines as one quoted text.
+/// Joins lines into one quoted text.
 fn quoted(lines: &[String]) -> String {
     let lines = lines
         .iter()

@@ -1,19 +1,19 @@
 //! Chains of nodes as one node.
 //!
-//! A node that has one way out and its successor one way in are always visited together, one after the other. Folding them
-//! changes no count: a chain is visited as often as each of its nodes. Called by `graph`.
+//! A node with a single outgoing edge, to a successor with a single incoming edge, is always visited together with it.
+//! Folding them changes no count: a chain is visited as often as each of its nodes. Used by `graph`.
 
 use super::{END, FlowEdge, FlowGraph, FlowNode, START};
 
 impl FlowGraph {
-    /// The same with each chain as one node, numbered by its first.
+    /// Returns the graph with each chain as one node, numbered by its first.
     pub(super) fn folded(self) -> Self {
         let next = self.next();
         let mut follows = vec![false; self.nodes.len()];
         for to in next.iter().flatten() {
             follows[*to as usize] = true;
         }
-        // What is in a chain has a first node, or it would be a loop without a way in, which no walk reaches.
+        // A chain has a first node; otherwise it would be a loop without an entry, which no walk reaches.
         let heads = (0..self.nodes.len()).filter(|node| !follows[*node]);
         let mut inside: Vec<Option<FlowEdge>> = vec![None; self.nodes.len()];
         let mut edges = Vec::new();
@@ -58,7 +58,7 @@ impl FlowGraph {
         }
     }
 
-    /// For each node the one that it is in a chain with, and comes before.
+    /// Returns, for each node, its successor in a chain.
     fn next(&self) -> Vec<Option<u32>> {
         let mut ways_in = vec![0u32; self.nodes.len()];
         let mut ways_out = vec![0u32; self.nodes.len()];

@@ -1,7 +1,7 @@
-//! From what was gathered to graphs of ranks, of classes, or of all.
+//! Creation of graphs of ranks, of classes, or of all threads from collected data.
 //!
-//! Cycles become picoseconds by each thread's own clock rate before threads are put together. In the graph of all, nodes
-//! are the same if they have the same words. Called by `flow`.
+//! Cycles are converted to picoseconds by each thread's clock rate before threads are merged. In the graph of all, nodes
+//! are the same if they have the same text. Used by `flow`.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{
 };
 
 impl Spread {
-    /// Takes cycles of a processor into account.
+    /// Adds cycles of a processor.
     pub(crate) fn add(&mut self, cycles: &Cycles, frequency: Frequency) {
         let ps = |cycles| frequency.time_of(cycles).as_ps();
         if cycles.count > 0 {
@@ -31,7 +31,7 @@ impl Spread {
         }
     }
 
-    /// Takes others into account.
+    /// Adds another spread.
     pub(crate) fn with(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -48,7 +48,7 @@ impl Spread {
 }
 
 impl PerThread {
-    /// Takes one thread's count into account.
+    /// Adds one thread's count.
     pub(crate) fn add(&mut self, count: u64) {
         self.min = match self.total {
             0 => count,
@@ -60,7 +60,7 @@ impl PerThread {
 }
 
 impl Temporal {
-    /// When a first thread did.
+    /// Creates it from a first thread.
     fn of(labels: &Labels) -> Self {
         match labels.list() {
             Some(list) => Self::Regular(list.to_vec()),
@@ -68,7 +68,7 @@ impl Temporal {
         }
     }
 
-    /// Takes another thread into account.
+    /// Merges another thread's labels.
     fn with(&mut self, labels: &Labels) {
         let same = match (&*self, labels.list()) {
             (Self::Regular(own), Some(others)) => own == others,
@@ -81,11 +81,11 @@ impl Temporal {
     }
 }
 
-/// A graph in the making.
+/// A graph under construction.
 #[derive(Default)]
 struct Making {
     graph: FlowGraph,
-    /// Nodes by their words, and by which of a thread's nodes with these words they are.
+    /// Nodes by their text, and by their index among a thread's nodes with this text.
     index: BTreeMap<(String, usize), u32>,
     edges: BTreeMap<(u32, u32), FlowEdge>,
 }
@@ -183,7 +183,7 @@ impl Making {
 }
 
 impl Flows {
-    /// Threads by their numbers.
+    /// Returns threads by their numbers.
     pub(crate) fn members(
         &self,
         numbers: &[usize],
@@ -196,7 +196,7 @@ impl Flows {
         members.collect()
     }
 
-    /// The graphs.
+    /// Returns the graphs.
     pub(crate) fn graphs(
         &self,
         header: &TraceHeader,

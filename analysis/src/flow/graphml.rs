@@ -1,7 +1,7 @@
-//! Event flow graphs as GraphML has them, for networkx, Gephi and yEd.
+//! Event flow graphs in GraphML, for networkx, Gephi and yEd.
 //!
-//! A file has one `graph`, because most readers take the first alone: nodes and edges tell by the attribute `graph` whose they are.
-//! Times are in picoseconds. Called by `belljar trace graph --graphml`.
+//! A file has one `graph`, because most readers only read the first: nodes and edges name their graph in the attribute `graph`.
+//! Times are in picoseconds. Used by `belljar trace graph --graphml`.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use super::render::node_name;
 use super::{FlowEdge, FlowGraph, FlowGraphs, FlowNode, Temporal, label};
 
-/// Attributes: of what they are, names and types.
+/// Attributes: the element, the name and the type.
 const KEYS: [(&str, &str, &str); 16] = [
     ("node", "graph", "string"),
     ("node", "label", "string"),
@@ -37,7 +37,7 @@ impl FlowGraphs {
     /// Writes the graphs as GraphML.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_graphml(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let mut xml = Writer::new_with_indent(out, b' ', 1);
         xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
@@ -121,7 +121,7 @@ impl FlowEdge {
     }
 }
 
-/// The values of all attributes of a node, or of an edge.
+/// Writes the values of all attributes of a node or an edge.
 fn data(of: &str, values: &[String], xml: &mut Xml<'_>) -> io::Result<()> {
     let keys = KEYS.iter().filter(|(what, ..)| *what == of);
     for ((_, name, _), value) in keys.zip(values) {

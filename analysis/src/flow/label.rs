@@ -1,14 +1,14 @@
-//! Temporal labels: at which visits something happened, as (first, last, stride, block).
+//! Temporal labels: visits at which something happened, as (first, last, stride, block).
 //!
-//! Visits count from 1. A label stands for blocks of so many visits in a row, which begin every stride; the last
-//! block may be cut. Labels are made visit by visit and keep nothing else, so that a regular program's take no more memory the
-//! longer it runs. Past `MOST` of them the visits are called irregular, and their labels are given up. The
-//! notation is that of X. Aguilar, K. Fürlinger and E. Laure, "MPI trace compression using event flow graphs"
-//! (Euro-Par 2014). Used by event flow graphs for edges and nodes, and by loops for what happens in which iterations.
+//! Visits count from 1. A label stands for blocks of consecutive visits, one block every stride; the last block may be
+//! truncated. Labels are updated visit by visit and keep no other data, so a regular program's memory does not grow with its
+//! run time. Beyond `MOST` labels the visits are called irregular, and their labels are dropped. The notation is from X.
+//! Aguilar, K. Fürlinger and E. Laure, "MPI trace compression using event flow graphs" (Euro-Par 2014). Used by event flow
+//! graphs for edges and nodes, and by loops for iterations.
 
 use serde::Serialize;
 
-/// Labels of one edge, at most: what needs more is not regular, and would grow with the number of calls.
+/// Most labels of one edge: visits that need more are irregular, and labels would grow with the number of calls.
 const MOST: usize = 32;
 
 /// Visits at regular distances.
@@ -18,14 +18,14 @@ pub struct Label {
     pub first: u64,
     /// The last.
     pub last: u64,
-    /// From the first visit of a block to that of the next; 0 when there is one block.
+    /// The distance between the first visits of two blocks; 0 for a single block.
     pub stride: u64,
-    /// Visits in a row.
+    /// The number of consecutive visits.
     pub block: u64,
 }
 
 impl Label {
-    /// Whether it stands for this visit.
+    /// True if it includes this visit.
     pub fn contains(&self, visit: u64) -> bool {
         if visit < self.first || visit > self.last {
             return false;
@@ -37,7 +37,7 @@ impl Label {
         }
     }
 
-    /// For people: `3`, `1-9`, `1-9 step 2`, `1-94 (4 of each 10)`.
+    /// Formats a label: `3`, `1-9`, `1-9 step 2`, `1-94 (4 of each 10)`.
     pub(crate) fn words(&self) -> String {
         let Self {
             first,
@@ -55,7 +55,7 @@ impl Label {
     }
 }
 
-/// All of them, for people.
+/// Formats all labels.
 pub(crate) fn words(labels: &[Label]) -> String {
     const SHOWN: usize = 6;
     let shown = labels.iter().take(SHOWN).map(Label::words);
@@ -66,11 +66,11 @@ pub(crate) fn words(labels: &[Label]) -> String {
     text
 }
 
-/// Labels in the making.
+/// Labels under construction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Labels {
     list: Vec<Label>,
-    /// Where the last label's last block begins, and how many visits it has.
+    /// The first visit of the last label's last block, and its number of visits.
     block: (u64, u64),
     irregular: bool,
 }
@@ -95,7 +95,7 @@ impl Labels {
         });
     }
 
-    /// Adds so many visits in a row, the first of which is later than all before.
+    /// Adds `count` consecutive visits, the first of them later than all before.
     pub(crate) fn push_run(&mut self, first: u64, count: u64) {
         let (mut visit, mut left) = (first, count);
         while left > 0 && !self.irregular {
@@ -104,7 +104,7 @@ impl Labels {
             let Some(label) = self.list.last_mut() else {
                 return;
             };
-            // What a block has room for, or what makes it longer.
+            // Visits that fit into the block, or that extend it.
             let filled = &mut self.block.1;
             let more = match label.stride {
                 0 => left,
@@ -120,7 +120,7 @@ impl Labels {
         }
     }
 
-    /// Lets the last label stand for one more visit, if it can.
+    /// Extends the last label by one more visit, if possible.
     fn extend(&mut self, visit: u64) -> bool {
         let Some(label) = self.list.last_mut() else {
             return false;
@@ -144,7 +144,7 @@ impl Labels {
         true
     }
 
-    /// The labels. `None`: too many, so irregular.
+    /// Returns the labels. `None` if there are too many, so that the visits are irregular.
     pub(crate) fn list(&self) -> Option<&[Label]> {
         (!self.irregular).then_some(&self.list)
     }

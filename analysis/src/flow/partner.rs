@@ -1,6 +1,6 @@
-//! The other side of a call, as threads with equal graphs have it.
+//! The peer of a call, as threads with equal graphs have it.
 //!
-//! `classes` finds it, and `signature` puts it into words.
+//! Found by `classes`, formatted by `signature`.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use belljar_trace::Peer;
 
 use crate::dump::words;
 
-/// A partner of a call, as a class of threads has it.
+/// The peer of a call for a class of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Partner {
-    /// There is none.
+    /// No peer.
     None,
-    /// So many ranks on from the process's own.
+    /// A rank at this distance from the process's own.
     Relative(i64),
-    /// This rank, for all.
+    /// The same rank for all threads.
     Rank(u32),
-    /// No rank: any, or none.
+    /// No rank: any, or `MPI_PROC_NULL`.
     Named(Peer),
 }
 

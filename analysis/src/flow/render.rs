@@ -1,23 +1,23 @@
 //! Event flow graphs as text and as JSON.
 //!
-//! The text is for graphs of programs with some dozens of kinds of calls: a table of whose graphs there are, and
-//! each graph node by node with what follows. Called by `belljar trace graph`.
+//! The text is for programs with some dozens of kinds of calls: a table of the graphs, and each graph node by node with
+//! the successors. Used by `belljar trace graph`.
 
 use std::io;
 
 use super::{END, FlowGraph, FlowGraphs, FlowNode, GraphsOf, PerThread, START, Temporal, label};
 use crate::table::{Table, count, counted, time};
 
-/// Graphs that the text shows; their table has all.
+/// Number of graphs that the text shows; their table has all.
 const SHOWN: usize = 16;
-/// Calls of a chain that the text lists.
+/// Number of calls of a chain that the text lists.
 const CALLS: usize = 12;
 
 impl FlowGraphs {
     /// Writes the graphs as text.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let of = match self.of {
             GraphsOf::Ranks => "one for each thread",
@@ -65,7 +65,7 @@ impl FlowGraphs {
     /// Writes the graphs as one JSON object.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
@@ -73,7 +73,7 @@ impl FlowGraphs {
 }
 
 impl FlowGraph {
-    /// Calls of all threads.
+    /// Returns the number of calls of all threads.
     fn calls(&self) -> u64 {
         let nodes = self.nodes.iter();
         let calls = nodes.map(|node| node.visits.total.saturating_mul(node.calls.len() as u64));
@@ -133,7 +133,7 @@ impl FlowNode {
         Ok(())
     }
 
-    /// Its calls, at most about so many; those that repeat as one.
+    /// Returns its calls in at most about `most` lines, with repeated ones in one line.
     pub(super) fn lines(&self, most: usize) -> Vec<String> {
         let mut lines: Vec<(String, usize)> = Vec::new();
         for call in &self.calls {
@@ -160,7 +160,7 @@ impl FlowNode {
     }
 }
 
-/// A node's name within its graph.
+/// Returns a node's name within its graph.
 pub(super) fn node_name(number: u32) -> String {
     match number {
         START => "start".to_owned(),
@@ -169,7 +169,7 @@ pub(super) fn node_name(number: u32) -> String {
     }
 }
 
-/// A count for people: `10 times`, `3 to 7 times`.
+/// Formats a count: `10 times`, `3 to 7 times`.
 pub(super) fn times(times: &PerThread) -> String {
     match (times.min, times.max) {
         (1, 1) => "once".to_owned(),

@@ -1,8 +1,8 @@
-//! What makes two calls of a process the same: function, communicator, partners, tags, sizes.
+//! Equality of two calls of a process: function, communicator, partners, tags, sizes.
 //!
-//! How much of that counts is a choice ([`Detail`]). Partners are as the process named them; relative ranks are worked out
-//! when all of the trace was seen. No buffer, request or time is part of it. Used by `collect` to find a
-//! call's node, and by `classes` to compare processes.
+//! The compared parts can be chosen ([`Detail`]). Partners are as the process specified them; relative ranks are computed
+//! after the whole trace was read. Buffers, requests and times are ignored. Used by `collect` to find a call's node, and
+//! by `classes` to compare processes.
 
 use belljar_mpi::FUNCTIONS;
 use belljar_trace::{Collective, Datatype, Direction, Event, Peer, Phase, Transfer, WORLD};
@@ -11,22 +11,22 @@ use serde::Serialize;
 use super::partner::Partner;
 use crate::dump::words;
 
-/// How much of a call makes it another event. Each takes all of those before into account.
+/// The detail by which calls are distinguished. Each level includes all levels before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Detail {
-    /// The function alone.
+    /// The function.
     Function,
-    /// And the communicator, partners and roots.
+    /// The communicator, partners and roots.
     #[default]
     Peer,
-    /// And the tags.
+    /// The tags.
     Tag,
-    /// And counts and datatypes.
+    /// Counts and datatypes.
     Size,
 }
 
-/// What a part of a call does.
+/// The role of a part of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     Message(Direction, Phase),
@@ -43,7 +43,7 @@ pub(super) struct Part {
     pub(super) peer: Option<Peer>,
     tag: Option<i32>,
     datatype: Option<Datatype>,
-    /// Elements of a message; bytes that go out and come in; completed requests.
+    /// Elements of a message; bytes sent and received; completed requests.
     amounts: [Option<u64>; 2],
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// That of a call.
+    /// Returns the signature of a call.
     pub(super) fn of(event: &Event, detail: Detail) -> Self {
         Self {
             function: event.function,
@@ -65,14 +65,14 @@ impl Signature {
         }
     }
 
-    /// Whether it is that of a call. Asked for nearly every call, and allocates nothing.
+    /// True if it is the signature of a call. Used for nearly every call, and allocates nothing.
     pub(super) fn is_of(&self, event: &Event, detail: Detail) -> bool {
         self.function == event.function
             && self.communicator == communicator(event, detail)
             && self.parts.iter().copied().eq(parts(event, detail))
     }
 
-    /// Whether it differs from another by nothing but ranks of partners.
+    /// True if it differs from another only in ranks of partners.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let alike = |(one, other): (&Part, &Part)| {
             let message = matches!(one.role, Role::Message(..));
@@ -93,13 +93,13 @@ impl Signature {
             && self.parts.iter().zip(&other.parts).all(alike)
     }
 
-    /// The function's name.
+    /// Returns the function's name.
     pub(crate) fn function(&self) -> &'static str {
         let function = FUNCTIONS.get(usize::from(self.function));
         function.map_or("MPI_?", |function| function.name)
     }
 
-    /// For people, with these partners: `MPI_Send to +1, tag 3`.
+    /// Formats it with these partners: `MPI_Send to +1, tag 3`.
     pub(crate) fn words(&self, partners: &[Partner]) -> String {
         const SHOWN: usize = 4;
         let mut text = self.function().to_owned();

@@ -1,4 +1,4 @@
-//! Graphs of a program of which everything is known, and sequences of calls had back from graphs.
+//! Graphs of a program with known properties, and sequences of calls reconstructed from graphs.
 
 use belljar_job::Collector;
 use belljar_trace::Event;
@@ -27,7 +27,7 @@ fn graphs(stencil: Stencil, of: GraphsOf, folded: bool) -> FlowGraphs {
     flows.finish(&header, &communicators.resolve(), of, folded)
 }
 
-/// Each rank's functions in the order of its calls.
+/// Returns each rank's functions in the order of its calls.
 fn sequences(stencil: Stencil) -> Vec<Vec<&'static str>> {
     let mut all = vec![Vec::new(); stencil.ranks() as usize];
     for event in stencil.events() {
@@ -37,7 +37,7 @@ fn sequences(stencil: Stencil) -> Vec<Vec<&'static str>> {
     all
 }
 
-/// The sequence of functions that a graph's temporal labels tell of.
+/// Reconstructs the sequence of functions from a graph's temporal labels.
 fn walked(graph: &FlowGraph) -> Vec<&'static str> {
     let mut visits = vec![0u64; graph.nodes.len()];
     let mut calls = Vec::new();
@@ -152,7 +152,7 @@ fn one_graph_has_all_ranks() {
     };
     assert_eq!(visits("MPI_Allreduce"), Some(12 * 20 * 5));
     assert_eq!(visits("MPI_Reduce root 0"), Some(12 * 5));
-    // 3 of 4 in each row have one to the left; 2 of 3 rows have one above.
+    // 3 of 4 in each row have a left neighbour; 2 of 3 rows have one above.
     assert_eq!(visits("MPI_Isend to -1"), Some(9 * 20));
     assert_eq!(visits("MPI_Isend to -4"), Some(8 * 20));
     let total: u64 = graph

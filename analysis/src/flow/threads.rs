@@ -1,6 +1,6 @@
-//! Which threads something is about, for people: `all 8 ranks`, `rank % 2 == 0`, `ranks 0-3, 7`.
+//! Descriptions of sets of threads: `all 8 ranks`, `rank % 2 == 0`, `ranks 0-3, 7`.
 //!
-//! The words are exact: they name these threads and no others, unless they end in `...`. Used for classes of
+//! The descriptions are exact: they name these threads and no others, unless they end in `...`. Used for classes of
 //! threads and by `loops`.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub struct FlowThread {
     pub job: u32,
     /// Its process's rank in `MPI_COMM_WORLD`.
     pub rank: u32,
-    /// Its own number, in the order of first calls.
+    /// Its number, in the order of first calls.
     pub thread: u32,
 }
 
@@ -31,7 +31,7 @@ impl FlowThread {
     }
 }
 
-/// Threads in words.
+/// Describes threads.
 pub(crate) fn words(threads: &[FlowThread], communicators: &Communicators) -> String {
     let mut groups: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
     for thread in threads {
@@ -53,7 +53,7 @@ pub(crate) fn words(threads: &[FlowThread], communicators: &Communicators) -> St
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// Ranks in words: in order, each once, of so many.
+/// Describes ranks, which are sorted and distinct, out of `size`.
 fn rank_words(ranks: &[u32], size: u32) -> String {
     const SHOWN: usize = 8;
     if let [rank] = ranks {
@@ -79,7 +79,7 @@ fn rank_words(ranks: &[u32], size: u32) -> String {
     text
 }
 
-/// From which to which ranks follow one another.
+/// Returns the runs of consecutive ranks.
 fn runs(ranks: &[u32]) -> Vec<(u32, u32)> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for rank in ranks {
@@ -91,7 +91,7 @@ fn runs(ranks: &[u32]) -> Vec<(u32, u32)> {
     runs
 }
 
-/// Whether ranks are all of those below `size` that leave the same rest.
+/// True if the ranks are all ranks below `size` with the same remainder.
 fn is_class(ranks: &[u32], modulo: u32, size: u32) -> bool {
     let rest = ranks[0];
     let all = (rest..size).step_by(modulo as usize);

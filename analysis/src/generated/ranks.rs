@@ -1,6 +1,6 @@
-//! Traces for tests: ranks of MPICH, each on a node of its own, that call what they are told at times they are told.
+//! Traces for tests: ranks of MPICH, each on a separate node, that make scripted calls at given times.
 //!
-//! Their calls are seen and decoded as those of guests are. Used by the tests of analyses.
+//! Their calls are observed and decoded like those of guests. Used by the tests of analyses.
 
 use belljar_sim::Frequency;
 use belljar_trace::{Event, TraceHeader};
@@ -15,7 +15,7 @@ pub(crate) const WORLD: u64 = 0x4400_0000;
 pub(crate) const BYTE: u64 = 0x4c00_010d;
 /// `MPI_SUM`.
 pub(crate) const SUM: u64 = 0x5800_0003;
-/// An address that nothing is read from.
+/// An address that is never read.
 pub(crate) const BUFFER: u64 = 0x5000;
 /// `MPI_REQUEST_NULL`.
 pub(crate) const NO_REQUEST: u64 = 0x2c00_0000;
@@ -24,15 +24,15 @@ pub(crate) const ANY: i32 = -2;
 
 /// A trace and its communicators.
 pub(crate) struct Trace {
-    /// What it begins with.
+    /// The trace's header.
     pub(crate) header: TraceHeader,
     /// Its events, node by node.
     pub(crate) events: Vec<Event>,
-    /// Whom communicators join.
+    /// The members of communicators.
     pub(crate) communicators: Communicators,
 }
 
-/// Ranks, each on a node of its own, of 1 GHz: a cycle is a nanosecond.
+/// Ranks, each on a separate node, of 1 GHz: a cycle is a nanosecond.
 pub(crate) struct Ranks {
     tracers: Vec<NodeTracer>,
     /// Their memories.
@@ -40,7 +40,7 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// So many, of MPICH.
+    /// Creates `count` ranks of MPICH.
     pub(crate) fn new(count: u32) -> Self {
         let selection = Selection::default();
         let mut tracers: Vec<_> = (0..count)
@@ -52,7 +52,7 @@ impl Ranks {
         Self { tracers, guests }
     }
 
-    /// A call of a rank from `entry` to `exit`.
+    /// Makes a call of a rank from `entry` to `exit`.
     pub(crate) fn call(
         &mut self,
         rank: usize,
@@ -63,7 +63,7 @@ impl Ranks {
         self.call_and(rank, (entry, exit), name, arguments, |_| {});
     }
 
-    /// The same, which does something before it returns.
+    /// Makes the same call, with an action before it returns.
     pub(crate) fn call_and(
         &mut self,
         rank: usize,
@@ -82,13 +82,13 @@ impl Ranks {
         guest.stack = before;
     }
 
-    /// A blocking message of four bytes.
+    /// Sends a blocking message of four bytes.
     pub(crate) fn send(&mut self, rank: usize, times: (u64, u64), to: u32, tag: u32) {
         let arguments = [BUFFER, int(4), BYTE, int(to as i32), int(tag as i32), WORLD];
         self.call(rank, times, "MPI_Send", &arguments);
     }
 
-    /// A blocking receive of a message that is from `source`, with `tag`, whatever it asks for.
+    /// Receives a message from `source` with `tag`, in a blocking call that asks for `asks`.
     pub(crate) fn receive(
         &mut self,
         rank: usize,
@@ -112,7 +112,7 @@ impl Ranks {
         });
     }
 
-    /// The trace of all calls.
+    /// Returns the trace of all calls.
     pub(crate) fn trace(mut self) -> Trace {
         let rate = Frequency::from_hz(1_000_000_000).unwrap();
         let header = TraceHeader::new("ranks", &vec![rate; self.tracers.len()]);

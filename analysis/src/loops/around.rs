@@ -1,6 +1,6 @@
-//! The loops around each call, for analyses that give their results by loop.
+//! The loops around each call, for analyses with results by loop.
 //!
-//! Numbers of loops are from 1, over all classes of threads. Called by waits.
+//! Loops are numbered from 1, over all classes of threads. Used by the analysis of waits.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::flow::Detail;
 use crate::waiting::InLoops;
 
 impl LoopMeasure {
-    /// Takes a call into account. Returns the numbers of the innermost loops around the call and around the work since
-    /// the call before, from 1 as [`names`](Self::names) has them; 0 outside of loops.
+    /// Adds a call. Returns the numbers of the innermost loops around the call and around the work since the previous
+    /// call, as in [`names`](Self::names) from 1; 0 outside of loops.
     pub(crate) fn around(&mut self, event: &Event) -> InLoops {
         if event.depth > 0 || !event.selected {
             return InLoops::default();
@@ -37,7 +37,7 @@ impl LoopMeasure {
         }
     }
 
-    /// The names of the loops of all classes: the calls with which their iterations begin.
+    /// Returns the names of the loops of all classes: the calls with which their iterations begin.
     pub(crate) fn names(&self, header: &TraceHeader, communicators: &Communicators) -> Vec<String> {
         let classes = 0..self.flows.classes.len();
         let names = classes.flat_map(|class| tree::headers(self, class, header, communicators));
@@ -45,10 +45,10 @@ impl LoopMeasure {
     }
 }
 
-/// The loops of the trace at `path`, before the second pass over it. The trace is read once.
+/// Finds the loops of the trace at `path`, for the second pass over it. The trace is read once.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub(crate) fn found(path: &Path, communicators: &Communicators) -> Result<LoopMeasure, TraceError> {
     let mut reader = TraceReader::open(path)?;
     let mut finder = LoopFinder::new(Detail::default(), false);

@@ -1,9 +1,9 @@
-//! How evenly threads compute in a loop.
+//! Balance of computing between threads in a loop.
 //!
-//! Computing is what a thread does in a loop outside MPI. Loops of all classes are one here if the functions with which they and
-//! the loops around them begin are the same: threads at an edge have other partners, and so graphs of their own, but the same loops. The
-//! percentage is that of L. DeRose, B. Homer and D. Johnson, "Detecting application load imbalance on high end massively
-//! parallel systems" (Euro-Par 2007). Made of the finished tree; called by `loops`.
+//! Computing is a thread's time in a loop outside MPI. Loops of all classes are merged here if their headers, and those of the loops
+//! around them, call the same functions. Threads at an edge have other partners, and so other graphs, but the same loops. The percentage
+//! is defined by L. DeRose, B. Homer and D. Johnson, "Detecting application load imbalance on high end massively parallel systems"
+//! (Euro-Par 2007). Computed from the finished tree; used by `loops`.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +14,28 @@ use super::{ClassLoops, LoopPart, Part};
 use crate::flow::FlowThread;
 use crate::stat::DIGITS;
 
-/// Computing of the threads that go through a loop. Times are virtual, in picoseconds.
+/// Computing of a loop's threads. Times are virtual, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoopBalance {
-    /// The functions with which the loops around it and it begin, from the outside.
+    /// The functions of the headers of the loops around it and of its own header, from the outside.
     pub path: Vec<&'static str>,
-    /// Threads that go through it.
+    /// Threads that run the loop.
     pub threads: u64,
-    /// The least that one computes.
+    /// The minimum computing time of a thread.
     pub min_ps: u64,
-    /// The mean, cut.
+    /// The mean, rounded down.
     pub mean_ps: u64,
-    /// The most.
+    /// The maximum.
     pub max_ps: u64,
-    /// Who computes most; of several the first.
+    /// The thread that computes most; in a tie, the first.
     pub most: FlowThread,
-    /// The most less the mean: what could be saved if all computed equally.
+    /// The maximum minus the mean: the time that perfect balance would save.
     pub imbalance_ps: u64,
-    /// What share of the others' time that wastes: 0 if all compute equally, 100 if one alone computes.
+    /// The share of the other threads' time that is wasted: 0 if all compute equally, 100 if one alone computes.
     pub imbalance_percent: f64,
 }
 
-/// The balance of each loop of `classes`, those with most to save first.
+/// Returns the balance of each loop of `classes`, in descending order of the time to save.
 pub(super) fn of(classes: &[ClassLoops]) -> Vec<LoopBalance> {
     let mut found = BTreeMap::new();
     for class in classes {
@@ -45,7 +45,7 @@ pub(super) fn of(classes: &[ClassLoops]) -> Vec<LoopBalance> {
         .into_iter()
         .filter_map(|(path, threads)| balance(path, &threads))
         .collect();
-    // Equal ones in the order of their paths.
+    // Ties are in the order of their paths.
     all.sort_by_key(|one| std::cmp::Reverse(one.imbalance_ps));
     all
 }
@@ -60,7 +60,7 @@ fn add(body: &[Part], path: &mut Vec<&'static str>, found: &mut Found) {
     for part in loops {
         path.push(part.function);
         let threads = found.entry(path.clone()).or_default();
-        // A thread may go through several loops of one path.
+        // A thread may run several loops of one path.
         for (thread, time) in computing(part) {
             let sum = threads.entry(thread).or_default();
             *sum = sum.saturating_add(time);
@@ -76,7 +76,7 @@ fn computing(part: &LoopPart) -> impl Iterator<Item = (FlowThread, u64)> {
 
 fn balance(path: Vec<&'static str>, threads: &BTreeMap<FlowThread, u64>) -> Option<LoopBalance> {
     let count = threads.len() as u64;
-    // Of several, the first.
+    // In a tie, the first.
     let (most, max) = threads.iter().rev().max_by_key(|(_, time)| **time)?;
     let total: u128 = threads.values().map(|time| u128::from(*time)).sum();
     let mean = (total / u128::from(count)) as u64;

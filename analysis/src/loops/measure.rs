@@ -1,7 +1,7 @@
-//! Goes through the calls of a trace a second time, with the loops known, and counts iterations.
+//! The second pass over the calls of a trace, which counts iterations of the known loops.
 //!
-//! Each thread has the loops that it is in, and the iteration of each. What it keeps are sums, and temporal labels of what
-//! happens in which iterations: nothing that grows with calls. Called by `loops`.
+//! Each thread keeps its current loops, and the iteration of each. It keeps sums, and temporal labels of iterations, but
+//! no data that grows with the number of calls. Used by `loops`.
 
 use belljar_trace::Event;
 
@@ -9,27 +9,27 @@ use super::nesting::Nesting;
 use crate::flow::collect::Cycles;
 use crate::flow::label::Labels;
 
-/// In which iterations of the loop around it something happens.
+/// The iterations of the surrounding loop in which a part runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Occurrence {
-    /// The last entry of the loop in which it happened, from 1.
+    /// The last entry of the loop in which it ran, from 1.
     entry: u64,
-    /// The last iteration of all in which it happened, from 1.
+    /// The last iteration of all in which it ran, from 1.
     latest: u64,
-    /// Entries in which it happened.
+    /// Number of entries in which it ran.
     pub(super) entries: u64,
-    /// How often.
+    /// Number of times.
     pub(super) visits: u64,
     current: Labels,
     first: Option<Labels>,
-    /// Whether it was in other iterations of some entry than of the first one.
+    /// True if its iterations in some entry differed from those in the first.
     pub(super) differs: bool,
-    /// Over all entries.
+    /// Labels over all entries.
     pub(super) all: Labels,
 }
 
 impl Occurrence {
-    /// So many more visits like the last one, in as many more iterations, or all in the same.
+    /// Adds `count` more visits like the latest, one in each further iteration, or all in the same.
     fn repeat(&mut self, around: &Active, total: u64, count: u64) {
         self.visits = self.visits.saturating_add(count);
         if total > self.latest {
@@ -54,7 +54,7 @@ impl Occurrence {
         }
     }
 
-    /// The entry of the loop is over.
+    /// Ends the entry of the loop.
     fn close(&mut self) {
         let current = std::mem::take(&mut self.current);
         match &self.first {
@@ -64,23 +64,23 @@ impl Occurrence {
         }
     }
 
-    /// The iterations of the first entry.
+    /// Returns the iterations of the first entry.
     pub(super) fn first(&self) -> Option<&Labels> {
         self.first.as_ref()
     }
 }
 
-/// A time at which a thread enters or leaves a loop, and what it did until then.
+/// A time at which a thread enters or leaves a loop, and its sums until then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// In cycles.
+    /// The time, in cycles.
     pub(super) at: u64,
     pub(super) calls: u64,
-    /// In MPI, in cycles.
+    /// Time in MPI, in cycles.
     pub(super) mpi: u64,
 }
 
-/// What one thread spent in a loop.
+/// The sums of one thread in a loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LoopSum {
     pub(super) entries: u64,
@@ -88,20 +88,20 @@ pub(super) struct LoopSum {
     pub(super) iterations: Cycles,
     /// Iterations of all entries.
     pub(super) total: u64,
-    /// From each entry's first call to its last one's return, in cycles.
+    /// Time from each entry's first call to its last one's return, in cycles.
     pub(super) time: Cycles,
     pub(super) calls: u64,
-    /// In MPI, in cycles.
+    /// Time in MPI, in cycles.
     pub(super) mpi: u64,
-    /// When it was entered first.
+    /// The first entry.
     pub(super) entered: Option<Mark>,
-    /// When it was left last.
+    /// The last exit.
     pub(super) left: Option<Mark>,
-    /// In which iterations of the loop around it it is entered.
+    /// The iterations of the surrounding loop in which it is entered.
     pub(super) occurrence: Occurrence,
 }
 
-/// A loop that a thread is in.
+/// A loop that a thread is currently in.
 #[derive(Clone, Copy, Debug)]
 struct Active {
     number: usize,
@@ -110,7 +110,7 @@ struct Active {
     entered: u64,
 }
 
-/// A thread on its way through its calls.
+/// A thread's walk through its calls.
 #[derive(Clone, Debug)]
 pub(super) struct Walk {
     pub(super) class: usize,
@@ -118,7 +118,7 @@ pub(super) struct Walk {
     active: Vec<Active>,
     left: u64,
     pub(super) calls: u64,
-    /// In MPI, in cycles.
+    /// Time in MPI, in cycles.
     pub(super) mpi: u64,
     pub(super) loops: Vec<LoopSum>,
     pub(super) nodes: Vec<Occurrence>,
@@ -138,12 +138,12 @@ impl Walk {
         }
     }
 
-    /// The loops around the last call, from the outermost on.
+    /// Returns the loops around the last call, from the outermost on.
     pub(super) fn within(&self) -> Vec<usize> {
         self.active.iter().map(|active| active.number).collect()
     }
 
-    /// A call of a node.
+    /// Adds a call of a node.
     pub(super) fn observe(&mut self, event: &Event, node: u32, nesting: &Nesting) {
         let chain = &nesting.chains[node as usize];
         let pairs = self.active.iter().zip(chain);
@@ -181,7 +181,7 @@ impl Walk {
         self.left = self.left.max(event.exit.unwrap_or(event.entry));
     }
 
-    /// So many more calls of the node of the last one.
+    /// Adds `count` more calls of the latest node.
     fn repeat(&mut self, node: u32, count: u64, nesting: &Nesting) {
         let Some(innermost) = self.active.last_mut() else {
             return;
@@ -228,7 +228,7 @@ impl Walk {
         }
     }
 
-    /// No call follows.
+    /// Ends the input.
     pub(super) fn finish(&mut self) {
         while !self.active.is_empty() {
             self.leave();

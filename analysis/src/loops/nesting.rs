@@ -1,14 +1,14 @@
 //! Loops of an event flow graph, and how they nest.
 //!
-//! One depth-first pass finds them: T. Wei, J. Mao, W. Zou and Y. Chen, "A new algorithm for identifying loops in
-//! decompilation" (SAS 2007). Loops with one header are one to it. Where such a loop has a part that is repeated the same number of times, three or more,
-//! before each of the others, that part is told as a loop of its own: a program's loops often begin with the same call. The pass uses
-//! no recursion, because a trace may hold anything. Called by `loops`.
+//! A single depth-first pass finds them: T. Wei, J. Mao, W. Zou and Y. Chen, "A new algorithm for identifying loops in decompilation" (SAS 2007). Loops
+//! with the same header are one loop in this pass. If such a loop has a part that is repeated a constant number of times, three or more, before each of
+//! the others, that part becomes a separate loop. A program's loops often begin with the same call. The pass uses no recursion, because traces are
+//! untrusted. Used by `loops`.
 
 use crate::flow::collect::{Edge, Flow};
 use crate::flow::{END, START};
 
-/// Loops within loops at most; what is deeper belongs to the loop around it.
+/// Most nested loops; deeper ones are merged into the loop around them.
 const DEPTH: usize = 32;
 
 /// A loop.
@@ -18,7 +18,7 @@ pub(super) struct Loop {
     pub(super) header: u32,
     /// The loop around it.
     pub(super) parent: Option<usize>,
-    /// Whether it is entered at other nodes than its header, too.
+    /// True if it is also entered at other nodes than its header.
     pub(super) irreducible: bool,
 }
 
@@ -26,12 +26,12 @@ pub(super) struct Loop {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nesting {
     pub(super) loops: Vec<Loop>,
-    /// For each node the loops that it is in, from the outermost on.
+    /// For each node the loops that contain it, from the outermost on.
     pub(super) chains: Vec<Vec<usize>>,
 }
 
 impl Nesting {
-    /// Those of a thread's graph.
+    /// Finds the loops of a thread's graph.
     pub(super) fn of(flow: &Flow) -> Self {
         let ways = Ways::new(flow);
         let mut pass = Pass::new(flow.nodes.len());
@@ -43,13 +43,13 @@ impl Nesting {
         Self { loops, chains }
     }
 
-    /// The number of loops.
+    /// Returns the number of loops.
     pub(super) fn len(&self) -> usize {
         self.loops.len()
     }
 }
 
-/// The loops around something in this one, and this one, as far as they are told.
+/// Returns the loops around a node in loop `innermost`, including it, up to the depth limit.
 fn chain(loops: &[Loop], innermost: Option<usize>) -> Vec<usize> {
     let around = std::iter::successors(innermost, |own| loops[*own].parent);
     let mut chain: Vec<usize> = around.collect();
@@ -81,9 +81,9 @@ impl Ways {
 /// The pass, with the names of the paper.
 struct Pass {
     traversed: Vec<bool>,
-    /// The place on the current path, from 1; 0 for nodes that are not on it.
+    /// The position on the current path, from 1; 0 for nodes that are not on it.
     position: Vec<u32>,
-    /// The header of the innermost loop around.
+    /// The header of the innermost loop around each node.
     innermost: Vec<Option<u32>>,
     header: Vec<bool>,
     irreducible: Vec<bool>,
@@ -128,7 +128,7 @@ impl Pass {
         self.position[node as usize] = path.len() as u32;
     }
 
-    /// An edge to a node that was traversed already.
+    /// Handles an edge to a node that was already traversed.
     fn meet(&mut self, from: u32, to: u32) {
         if self.position[to as usize] > 0 {
             self.header[to as usize] = true;
@@ -141,13 +141,13 @@ impl Pass {
                 self.tag(from, Some(header));
                 return;
             }
-            // A way into a loop that does not lead over its header.
+            // An entry into a loop that bypasses its header.
             self.irreducible[header as usize] = true;
             around = self.innermost[header as usize];
         }
     }
 
-    /// A node is in the loop with this header; both's loops are put in the order of the path.
+    /// Records that a node is in the loop with this header; the loops of both are sorted by the order of the path.
     fn tag(&mut self, node: u32, header: Option<u32>) {
         let Some(header) = header.filter(|header| *header != node) else {
             return;
@@ -167,7 +167,7 @@ impl Pass {
         self.innermost[inner as usize] = Some(outer);
     }
 
-    /// The loops, and for each node the innermost one, of which a header is part.
+    /// Returns the loops, and the innermost loop for each node, which for a header is its own.
     fn loops(&self) -> (Vec<Loop>, Vec<Option<usize>>) {
         let nodes = 0..self.header.len() as u32;
         let headers: Vec<u32> = nodes.filter(|node| self.header[*node as usize]).collect();
@@ -183,7 +183,7 @@ impl Pass {
     }
 }
 
-/// Takes loops apart that begin with the same call.
+/// Separates loops that begin with the same call.
 struct Split;
 
 impl Split {
@@ -234,7 +234,7 @@ impl Split {
     }
 }
 
-/// The nodes from which a latch is reached without the header, and the header; in order.
+/// Returns the nodes from which a latch is reached without the header, and the header; in order.
 fn natural(header: u32, latch: u32, ways: &Ways) -> Vec<u32> {
     let mut seen = std::collections::BTreeSet::from([header, latch]);
     let mut next = vec![latch];
@@ -251,7 +251,7 @@ fn natural(header: u32, latch: u32, ways: &Ways) -> Vec<u32> {
     seen.into_iter().collect()
 }
 
-/// Whether a part of a loop is gone through the same number of times, three or more, before each of the others.
+/// True if a part of a loop is run a constant number of times, three or more, before each of the others.
 fn repeats(
     flow: &Flow,
     header: u32,
@@ -289,7 +289,7 @@ fn repeats(
 mod tests {
     use super::*;
 
-    /// The loops of a graph with these edges, of nodes from 0: header, header of the loop around, irreducible.
+    /// Returns the loops of a graph of nodes from 0 with these edges: header, header of the loop around, irreducible.
     fn loops(nodes: usize, edges: &[(u32, u32)]) -> Vec<(u32, Option<u32>, bool)> {
         let mut ways = Ways {
             after: vec![Vec::new(); nodes],
@@ -313,7 +313,7 @@ mod tests {
         // for { 1; for { 2; 3 }; 4 }; 5
         let edges = [(0, 1), (1, 2), (2, 3), (3, 2), (3, 4), (4, 1), (4, 5)];
         assert_eq!(loops(6, &edges), [(1, None, false), (2, Some(1), false)]);
-        // A call alone, again and again, in a loop.
+        // A single call, repeated, in a loop.
         let edges = [(0, 1), (1, 1), (1, 2), (2, 1), (2, 3)];
         assert_eq!(loops(4, &edges), [(1, None, false)]);
         assert_eq!(loops(3, &[(0, 1), (1, 2)]), []);

@@ -1,8 +1,8 @@
 //! The phases of a program: before, in and after its main loop.
 //!
-//! The main loop of a class of threads is the outermost loop with most time; of loops with as much, the first. It lasts from
-//! its first entry to its last end, also where it is left and entered again. Made of counted loops; called by
-//! `loops`, and for other analyses by [`phases`](super::phases()).
+//! The main loop of a class of threads is the outermost loop with most time; in a tie, the first. It lasts from its first
+//! entry to its last end, even if it is left and entered again in between. Computed from counted loops; used by `loops`, and
+//! for other analyses by [`phases`](super::phases()).
 
 use belljar_job::Communicators;
 use belljar_trace::TraceHeader;
@@ -13,7 +13,7 @@ use super::{LoopMeasure, Phase};
 use crate::phases::{Phases, ProgramPhase, Stretch};
 
 impl LoopMeasure {
-    /// When each thread is in which phase.
+    /// Returns the phases of each thread.
     pub(super) fn phases(mut self, header: &TraceHeader, communicators: &Communicators) -> Phases {
         for walk in &mut self.walks {
             walk.finish();
@@ -41,7 +41,7 @@ impl LoopMeasure {
 }
 
 impl Tree<'_> {
-    /// The main loop: without times the one with most calls.
+    /// Returns the main loop: without times, the loop with most calls.
     fn main_loop(&self) -> Option<usize> {
         let untimed = self.measure.untimed;
         let time = |number: usize| -> u64 {
@@ -55,7 +55,7 @@ impl Tree<'_> {
         self.outermost().rev().max_by_key(|number| time(*number))
     }
 
-    /// Calls and times by phase; none without a loop.
+    /// Returns calls and times by phase; empty without a loop.
     pub(super) fn phases(&self) -> Vec<Phase> {
         let Some(main) = self.main_loop() else {
             return Vec::new();
@@ -76,7 +76,7 @@ impl Tree<'_> {
         phases.into()
     }
 
-    /// A thread's calls, cycles, and cycles in MPI, by phase.
+    /// Returns a thread's calls, cycles, and cycles in MPI, by phase.
     fn parts(&self, thread: usize, sum: &LoopSum) -> [(u64, u64, u64); 3] {
         let walk = &self.measure.walks[thread];
         let flow = &self.measure.flows.threads()[thread].1;

@@ -1,6 +1,6 @@
 //! Loops as text and as JSON.
 //!
-//! The text has times of one thread: means over its class. Called by `belljar trace loops`.
+//! The text has times of one thread: means over its class. Used by `belljar trace loops`.
 
 use std::io;
 
@@ -10,16 +10,16 @@ use belljar_sim::figures::decimal;
 
 use crate::table::{Table, count, counted, counted_as, percent, time};
 
-/// Classes that the text shows.
+/// Number of classes that the text shows.
 const SHOWN: usize = 16;
-/// Calls of a sequence that the text lists.
+/// Number of calls of a sequence that the text lists.
 const CALLS: usize = 12;
 
 impl LoopStructure {
     /// Writes the loops as text.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(
             out,
@@ -49,7 +49,7 @@ impl LoopStructure {
         self.write_balance(out)
     }
 
-    /// How evenly threads compute, of the loops with most to save.
+    /// Writes the balance of computing between threads, for the loops with most time to save.
     fn write_balance(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let all = self.balance.iter().filter(|one| one.threads > 1);
         let all: Vec<_> = all.collect();
@@ -92,7 +92,7 @@ impl LoopStructure {
     /// Writes the loops as one JSON object.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
@@ -149,7 +149,7 @@ impl ClassLoops {
     }
 }
 
-/// The cells of a row that are shown: without times the first two.
+/// Returns the cells of a row that are shown: without times the first two.
 fn shown<T>(row: [T; 5], untimed: bool) -> Vec<T> {
     let most = if untimed { 2 } else { 5 };
     row.into_iter().take(most).collect()
@@ -242,7 +242,7 @@ impl Rows {
 }
 
 impl LoopPart {
-    /// How often it is gone through, for people.
+    /// Formats the number of iterations.
     fn times(&self) -> String {
         let all = &self.iterations;
         match all.min == all.max {
@@ -258,7 +258,7 @@ impl LoopPart {
 }
 
 impl When {
-    /// For people, to be put after what happens then.
+    /// Formats the iterations, as a suffix to the description of a part.
     fn words(&self) -> String {
         match self {
             Self::Always => String::new(),

@@ -1,4 +1,4 @@
-//! Loops of programs whose counts are known.
+//! Loops of programs with known counts.
 
 use belljar_job::Collector;
 
@@ -67,7 +67,7 @@ fn iterations_are_counted_exactly() {
     };
     assert_eq!(crate::flow::label::words(labels), "1-17 step 4");
     assert_eq!(*of, Some(20));
-    // Phases are all of the time and of the calls.
+    // Phases add up to the whole time and all calls.
     let times: u64 = middle.phases.iter().map(|phase| phase.time_ps).sum();
     let calls: u64 = middle.phases.iter().map(|phase| phase.calls).sum();
     assert_eq!((times, calls), (middle.time_ps, middle.calls));
@@ -83,7 +83,7 @@ fn iterations_are_counted_exactly() {
     );
 }
 
-/// The loops of a lone rank that makes these calls, one letter each.
+/// Returns the loops of a single rank that makes these calls, one letter each.
 fn of_calls(calls: &str) -> Vec<Part> {
     let mut ranks = Ranks::new(1);
     for (number, call) in (1u64..).zip(calls.chars()) {
@@ -133,7 +133,7 @@ fn what_happens_in_some_iterations_says_in_which() {
     assert_eq!(*of, Some(12));
 }
 
-/// A loop of barriers, before each of which rank 0 computes 1,000 cycles and all others as much more as `late` says.
+/// A loop of barriers. Before each one, rank 0 computes 1,000 cycles, and each other rank as much more as in `late`.
 fn balance_of(late: &[u64]) -> Vec<super::LoopBalance> {
     let mut ranks = Ranks::new(late.len() as u32);
     for step in 1..=10u64 {
@@ -157,7 +157,7 @@ fn imbalance_is_what_equal_work_would_save() {
     };
     assert_eq!((even.imbalance_ps, even.imbalance_percent), (0, 0.0));
     assert_eq!((even.path.clone(), even.threads), (vec!["MPI_Barrier"], 4));
-    // Nine gaps of 99,000 cycles, and what one computes more in each.
+    // Nine gaps of 99,000 cycles, and the additional computing in each.
     let [odd] = &balance_of(&[0, 0, 600, 0])[..] else {
         panic!("one loop");
     };

@@ -1,7 +1,7 @@
-//! From counted iterations to the tree of loops and sequences.
+//! Conversion of counted iterations to the tree of loops and sequences.
 //!
-//! What a loop's iteration does is put in an order in which each call comes after those that lead to it, and otherwise in that of
-//! first calls. Neighbours that happen in the same iterations are one sequence. Called by `loops`.
+//! The parts of a loop's iteration are sorted so that each call comes after its predecessors, and otherwise by first calls.
+//! Adjacent parts that run in the same iterations are one sequence. Used by `loops`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,26 +13,26 @@ use super::nesting::Nesting;
 use super::{ClassLoops, Iterations, LoopMeasure, LoopPart, Part, Sequence, SequenceCall, When};
 use crate::flow::{Class, END, FlowThread, PerThread, Spread, threads};
 
-/// What a loop, or the program, consists of: a node, or a loop.
+/// A part of a loop or of the program: a node, or a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Node(u32),
     Loop(usize),
 }
 
-/// A class and all that was measured of it.
+/// A class and all its measurements.
 pub(super) struct Tree<'a> {
     pub(super) measure: &'a LoopMeasure,
     class: &'a Class,
     nesting: &'a Nesting,
     header: &'a TraceHeader,
-    /// By loop, and last the program: what it consists of, in order.
+    /// The parts of each loop, and last of the program, in order.
     items: Vec<Vec<Item>>,
     /// The class's threads, in its order.
     members: Vec<FlowThread>,
 }
 
-/// The loops of a class.
+/// Returns the loops of a class.
 pub(super) fn class(
     measure: &LoopMeasure,
     number: usize,
@@ -68,7 +68,7 @@ pub(super) fn class(
     }
 }
 
-/// The headers of the loops of a class, by number.
+/// Returns the headers of the loops of a class, by number.
 pub(super) fn headers(
     measure: &LoopMeasure,
     number: usize,
@@ -80,7 +80,7 @@ pub(super) fn headers(
     loops.map(|own| tree.words(own.header).1).collect()
 }
 
-/// What each loop and the program consist of, in order.
+/// Returns the parts of each loop and of the program, in order.
 fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<Item>> {
     let program = nesting.loops.len();
     let region = |chain: &[usize], depth: usize| match depth {
@@ -91,7 +91,7 @@ fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Ve
         Some(inner) => Item::Loop(*inner),
         None => Item::Node(node),
     };
-    // By region: items with their first nodes, and what comes after what.
+    // By region: parts with their first nodes, and the order between them.
     let mut firsts: Vec<BTreeMap<Item, u32>> = vec![BTreeMap::new(); program + 1];
     for node in END + 1..nesting.chains.len() as u32 {
         let chain = &nesting.chains[node as usize];
@@ -121,7 +121,7 @@ fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Ve
         .collect()
 }
 
-/// Items in an order in which each comes after those before it, and otherwise by their first nodes.
+/// Sorts items so that each comes after its predecessors, and otherwise by their first nodes.
 fn sorted(items: &BTreeMap<Item, u32>, after: &BTreeSet<(Item, Item)>) -> Vec<Item> {
     let mut waits: BTreeMap<Item, u32> = items.keys().map(|item| (*item, 0)).collect();
     for (_, to) in after {
@@ -135,7 +135,7 @@ fn sorted(items: &BTreeMap<Item, u32>, after: &BTreeSet<(Item, Item)>) -> Vec<It
         .filter(|(_, item)| waits[item] == 0)
         .collect();
     let mut order = Vec::new();
-    // Where a loop has more ways in than one, items may wait for each other: then the first goes first.
+    // If a loop has several entries, items may wait for each other: then the first goes first.
     while let Some(next) = ready.pop_first().or_else(|| left.first().copied()) {
         left.remove(&next);
         order.push(next.1);
@@ -157,7 +157,7 @@ fn sorted(items: &BTreeMap<Item, u32>, after: &BTreeSet<(Item, Item)>) -> Vec<It
 }
 
 impl<'a> Tree<'a> {
-    /// That of a class, by its number.
+    /// Creates the tree of a class, by its number.
     pub(super) fn new(
         measure: &'a LoopMeasure,
         number: usize,
@@ -178,7 +178,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Loops that are in no other, in order.
+    /// Returns the outermost loops, in order.
     pub(super) fn outermost(&self) -> impl DoubleEndedIterator<Item = usize> {
         let items = self.items[self.nesting.loops.len()].iter();
         items.filter_map(|item| match item {
@@ -191,7 +191,7 @@ impl<'a> Tree<'a> {
         self.header.frequency(key.0).time_of(cycles).as_ps()
     }
 
-    /// What the threads of the class have.
+    /// Returns the sums of the class's threads.
     pub(super) fn sums(&self, number: usize) -> impl Iterator<Item = (usize, &LoopSum)> {
         let threads = self.class.threads.iter();
         threads.map(move |thread| (*thread, &self.measure.walks[*thread].loops[number]))
@@ -286,7 +286,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// In which iterations of a region something happens.
+    /// Returns the iterations of a region in which a part runs.
     fn when<'b>(&'b self, region: usize, of: impl Fn(&'b super::Walk) -> &'b Occurrence) -> When {
         if region == self.nesting.loops.len() {
             return When::Always;
@@ -309,9 +309,9 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// In which iterations of a loop something happens in one thread; `None` if no label tells.
+/// Returns the iterations of a loop in which a part runs in one thread; `None` if labels cannot describe them.
 fn one(occurrence: &Occurrence, sum: &LoopSum) -> Option<When> {
-    /// Labels that are easier to read than none.
+    /// Number of labels up to which they are easier to read than a count.
     const FEW: usize = 4;
     if occurrence.visits == sum.total {
         return Some(When::Always);

@@ -1,8 +1,7 @@
-//! From calls to traffic, call by call in the order of the trace.
+//! Conversion of calls to traffic, call by call in the order of the trace.
 //!
-//! A message counts where it is sent, a collective operation at each member's call for what that member sends. So nothing of a call is
-//! kept until others come; what is kept are pairs, and how often the same collective call was made. Called by
-//! [`traffic`](super::traffic).
+//! A message counts at its send, a collective operation at each member's call for the data that this member sends. Calls therefore need
+//! not wait for others; only pairs and the counts of equal collective calls are kept. Used by [`traffic`](super::traffic).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use super::repeats::{Repeated, Repeats};
 use super::sums::Pairs;
 use super::{Matrix, TrafficBy, TrafficOf, UnknownTraffic};
 
-/// Gathers a [`Matrix`] from the events of a trace, in its order.
+/// Collects a [`Matrix`] from the events of a trace, in its order.
 #[derive(Debug)]
 pub struct TrafficCollector<'a> {
     header: &'a TraceHeader,
@@ -23,18 +22,18 @@ pub struct TrafficCollector<'a> {
     of: TrafficOf,
     pairs: Pairs,
     unknown: BTreeMap<Unknown, u64>,
-    /// From when to when, in picoseconds.
+    /// Begin and end, in picoseconds.
     span: Option<(u64, u64)>,
     expansion: Expansion<'a>,
-    /// Collective calls whose messages are not wanted.
+    /// Collective calls that do not become messages.
     repeats: Repeats,
-    /// Where messages are wanted.
+    /// Present if messages are counted.
     expander: Option<Expander>,
 }
 
 impl<'a> TrafficCollector<'a> {
-    /// Nothing gathered yet from the trace with this header, whose communicators are `communicators`. With `tables`, collective operations
-    /// become messages.
+    /// Creates an empty collector for the trace with this header and `communicators`. With `tables`, collective operations become
+    /// messages.
     pub fn new(
         header: &'a TraceHeader,
         communicators: &'a Communicators,
@@ -54,7 +53,7 @@ impl<'a> TrafficCollector<'a> {
         }
     }
 
-    /// Takes an event into account. What it sends counts if it is `wanted`, selected and the program's own.
+    /// Adds an event. Its traffic counts if it is `wanted`, selected and made by the program itself.
     pub fn observe(&mut self, event: &Event, wanted: bool) {
         self.expansion.learn(event);
         if !wanted || !event.selected || event.depth > 0 {
@@ -104,7 +103,7 @@ impl<'a> TrafficCollector<'a> {
         *self.unknown.entry(why).or_default() += 1;
     }
 
-    /// A message that the call sends, or an access to another process's memory.
+    /// Adds a message that the call sends, or an access to another process's memory.
     fn message(&mut self, event: &Event, own: Member, transfer: &Transfer) {
         let absent = matches!(transfer.peer, Peer::Null | Peer::Invalid(_));
         let receives = transfer.direction == Direction::Receive;
@@ -129,7 +128,7 @@ impl<'a> TrafficCollector<'a> {
         collective: &Collective,
     ) -> Result<(), Unknown> {
         let (_, operation) = self.expansion.called(event, collective)?;
-        // Neighbours exchange straight what they call for.
+        // Neighbours exchange exactly the specified messages.
         if let (Some(expander), false) = (&mut self.expander, operation.is_neighborhood()) {
             let process = (event.node, event.process);
             if let Some(expanded) = self.expansion.expand(event, collective)?
@@ -146,7 +145,7 @@ impl<'a> TrafficCollector<'a> {
         Ok(())
     }
 
-    /// What a process gives others in calls that are alike.
+    /// Adds the traffic of a process in equal calls.
     fn repeated(&mut self, of: &Repeated) {
         let pairs = &mut self.pairs;
         let stated = each_given(
@@ -162,7 +161,7 @@ impl<'a> TrafficCollector<'a> {
         }
     }
 
-    /// The matrix.
+    /// Returns the matrix.
     pub fn finish(mut self) -> Matrix {
         let repeats = std::mem::take(&mut self.repeats);
         repeats.finish().for_each(|it| self.repeated(&it));

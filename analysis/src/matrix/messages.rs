@@ -1,7 +1,7 @@
 //! Collective operations as the library's messages, by its own tables.
 //!
-//! Each member's call alone tells which messages it sends. Calls that are the same are counted, and made messages of together.
-//! Called for each collective call of a trace, and once more at its end.
+//! Each member's call alone determines the messages that it sends. Equal calls are counted, and expanded together. Used for
+//! each collective call of a trace, and once more at its end.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use belljar_job::{Expanded, Members};
 use super::AlgorithmTraffic;
 use super::sums::{Pairs, Sum};
 
-/// Different calls that are kept until they are made messages of.
+/// Most distinct calls that are kept until they are expanded.
 const MOST_CALLS: usize = 1 << 14;
 
-/// Pieces in them, at most.
+/// Most pieces in them.
 const MOST_PIECES: usize = 1 << 22;
 
-/// Makes messages of collective calls.
+/// Expands collective calls to messages.
 #[derive(Debug, Default)]
 pub(super) struct Expander {
-    /// How often each call was made, by the communicator's number for all, with one of its members' own.
+    /// The number of each call, by the communicator's global number, with the number that one of its members gives it.
     calls: BTreeMap<(u32, Algorithm, Call, Vec<Stage>), u64>,
-    /// Pieces in them.
+    /// Number of pieces in the kept calls.
     pieces: usize,
     members: BTreeMap<u32, Members>,
     algorithms: BTreeMap<(Operation, Algorithm), (u64, Sum)>,
 }
 
 impl Expander {
-    /// Takes a member's call on a communicator with these members into account.
+    /// Adds a member's call on a communicator with these members.
     pub(super) fn take(&mut self, expanded: Expanded, members: &Members, pairs: &mut Pairs) {
         let Expanded {
             communicator,
@@ -54,7 +54,7 @@ impl Expander {
         }
     }
 
-    /// Makes messages of the calls that are kept.
+    /// Expands the kept calls to messages.
     pub(super) fn expand(&mut self, pairs: &mut Pairs) {
         self.pieces = 0;
         for ((identity, algorithm, call, stages), count) in std::mem::take(&mut self.calls) {
@@ -79,7 +79,7 @@ impl Expander {
         }
     }
 
-    /// What the library took for which operation.
+    /// Returns the library's algorithm for each operation.
     pub(super) fn algorithms(&self) -> Vec<AlgorithmTraffic> {
         let algorithms = self.algorithms.iter();
         let algorithms =

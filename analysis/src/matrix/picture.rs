@@ -1,8 +1,7 @@
-//! A matrix as a picture: an SVG with a square for each pair, darker for more bytes.
+//! A matrix as an image: an SVG with a square for each pair, darker for more bytes.
 //!
-//! Shades are logarithmic, as bytes of pairs differ by orders of magnitude. Where there are too many ranks for squares that
-//! could be seen, neighbouring ones share a square. Numbers are whole, so the picture is the same on every host. Called by `belljar trace
-//! matrix --svg`.
+//! Shades are logarithmic, as bytes of pairs differ by orders of magnitude. With too many ranks for visible squares, adjacent ranks share
+//! a square. Numbers are integers, so the image is the same on every host. Used by `belljar trace matrix --svg`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,23 +10,23 @@ use super::Matrix;
 use super::render::Side;
 use crate::table::{bytes, count};
 
-/// Squares in a row, at most.
+/// Most squares in a row.
 const MOST_SQUARES: usize = 256;
-/// Width of all squares together, about.
+/// Approximate width of all squares together.
 const WIDTH: usize = 640;
 /// Space for names and titles at the left and the top.
 const LEFT: usize = 64;
 const TOP: usize = 56;
-/// Names along an axis, at most.
+/// Most names along an axis.
 const MOST_NAMES: usize = 16;
-/// Shades.
+/// Number of shades.
 const SHADES: u64 = 4096;
 
 impl Matrix {
-    /// Writes it as an SVG.
+    /// Writes the matrix as an SVG.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_svg(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let sides = self.sides();
         let share = sides.len().div_ceil(MOST_SQUARES).max(1);
@@ -76,7 +75,7 @@ impl Matrix {
         writeln!(out, "</svg>")
     }
 
-    /// Messages and bytes by row and column of squares.
+    /// Returns messages and bytes by row and column of squares.
     fn cells(&self, sides: &[Side], share: usize) -> BTreeMap<(usize, usize), (u64, u64)> {
         let mut cells = BTreeMap::new();
         for pair in &self.pairs {
@@ -117,7 +116,7 @@ impl Matrix {
     }
 }
 
-/// From light to dark by the logarithm of bytes, in whole numbers.
+/// Returns a colour from light to dark by the logarithm of bytes, in integers.
 fn colour(bytes: u64, most: u64) -> String {
     // In 16ths of a binary order of magnitude, the lower bits linear within it.
     let magnitude = |value: u64| match value {
@@ -131,7 +130,7 @@ fn colour(bytes: u64, most: u64) -> String {
     let shade = (magnitude(bytes) * SHADES)
         .checked_div(magnitude(most))
         .unwrap_or(0);
-    // A square with little in it is still told from an empty one.
+    // A square with little traffic remains distinguishable from an empty one.
     let shade = match bytes {
         0 => 0,
         _ => SHADES / 8 + shade * 7 / 8,

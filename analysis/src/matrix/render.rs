@@ -1,7 +1,7 @@
 //! A matrix as text, CSV and JSON.
 //!
-//! A square for a few ranks, the heaviest pairs for more; CSV and JSON have all. Numbers are those of the result, cut and not
-//! rounded. Called by `belljar trace matrix`.
+//! Few ranks are shown as a square, otherwise the heaviest pairs; CSV and JSON have all. Numbers are those of the result,
+//! truncated and not rounded. Used by `belljar trace matrix`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,13 +9,13 @@ use std::io;
 use super::{Matrix, PairTraffic, TrafficBy};
 use crate::table::{Table, bytes, count, counted, time};
 
-/// Ranks or nodes up to which there is a square.
+/// Number of ranks or nodes up to which there is a square.
 const MAX_SQUARE: usize = 10;
 
-/// Pairs that are shown beyond that.
+/// Number of pairs that are shown beyond that.
 const MAX_LINES: usize = 32;
 
-/// One side of a pair: a job, if there is one, and a rank or node; nobody for groups of nodes.
+/// One side of a pair: a job, if there is one, and a rank or node; `None` for multicast.
 pub(super) type Side = (Option<u32>, Option<u32>);
 
 impl PairTraffic {
@@ -29,7 +29,7 @@ impl PairTraffic {
 }
 
 impl Matrix {
-    /// What rows and columns are.
+    /// Returns the unit of rows and columns.
     pub(super) fn unit(&self) -> &'static str {
         match self.by {
             TrafficBy::Wire => "node",
@@ -44,7 +44,7 @@ impl Matrix {
         }
     }
 
-    /// All senders and receivers, in order.
+    /// Returns all senders and receivers, in order.
     pub(super) fn sides(&self) -> Vec<Side> {
         let pairs = self.pairs.iter();
         let sides: BTreeSet<Side> = pairs
@@ -53,7 +53,7 @@ impl Matrix {
         sides.into_iter().collect()
     }
 
-    /// How a side is called; with its job where there are several.
+    /// Returns a side's name; with its job if there are several.
     pub(super) fn name(&self, (job, number): Side) -> String {
         let Some(number) = number else {
             return "*".to_owned();
@@ -67,7 +67,7 @@ impl Matrix {
         }
     }
 
-    /// One line with all of it.
+    /// Returns one line with the totals.
     pub(super) fn sum(&self) -> String {
         let by = match self.by {
             TrafficBy::Call => "as called",
@@ -83,10 +83,10 @@ impl Matrix {
         }
     }
 
-    /// Writes it as text tables.
+    /// Writes the matrix as text tables.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         writeln!(out, "{}", self.sum())?;
         writeln!(out)?;
@@ -165,7 +165,7 @@ impl Matrix {
         table
     }
 
-    /// Bytes a second; nothing where no times were read.
+    /// Formats the bytes a second; empty if no times were read.
     fn told_rate(&self, sum: u64) -> String {
         match self.span_ps {
             0 => String::new(),
@@ -232,7 +232,7 @@ impl Matrix {
     /// Writes a row for each pair, as CSV.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_csv(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let wire = self.by == TrafficBy::Wire;
         match wire {
@@ -257,10 +257,10 @@ impl Matrix {
         Ok(())
     }
 
-    /// Writes it as one JSON object.
+    /// Writes the matrix as one JSON object.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)

@@ -1,8 +1,8 @@
 //! Equal collective calls of a process, counted.
 //!
-//! What each member gives each other takes time with the square of the members. Programs make the same calls again and again, so a few
-//! kinds of calls are remembered for each process and counted, and each kind is worked out once. Each call is in exactly one of the
-//! kinds that are given back, whichever kinds are remembered. Called by `collect` for collective calls as the program makes them.
+//! Computing the traffic between all pairs of members takes time with the square of the members. Programs repeat the same calls, so a
+//! few kinds of calls are kept for each process and counted, and each kind is computed once. Each call is in exactly one of the
+//! returned kinds, independent of the kinds that are kept. Used by `collect` for collective calls as the program makes them.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use belljar_trace::Collective;
 
 use belljar_job::{Member, ProcessKey};
 
-/// Kinds of calls that are remembered of a process.
+/// Kinds of calls that are kept for a process.
 const KINDS: usize = 16;
 
-/// Pieces that a remembered call may have, so that memory is bounded. A call with more is worked out at once: it has a piece for each
-/// member, so that reading it takes as long.
+/// Most pieces of a kept call, which bounds the memory. A call with more is computed at once: it has a piece for each member, so
+/// reading it takes as long.
 const PIECES: usize = 64;
 
-/// Calls of a process that are alike.
+/// Equal calls of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Repeated {
     pub(super) process: ProcessKey,
@@ -26,19 +26,19 @@ pub(super) struct Repeated {
     pub(super) own: Member,
     pub(super) operation: Operation,
     pub(super) collective: Collective,
-    /// How often.
+    /// The number of calls.
     pub(super) calls: u64,
 }
 
-/// Calls that are counted.
+/// Counted calls.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// By process, the kind that was met last at the end.
+    /// By process, with the latest kind at the end.
     kinds: BTreeMap<ProcessKey, Vec<Repeated>>,
 }
 
 impl Repeats {
-    /// Takes a call. Returns what is not remembered any more, or at all, and is to be worked out.
+    /// Adds a call. Returns a kind that is dropped, or a call that is not kept, and that is to be computed now.
     pub(super) fn take(
         &mut self,
         (process, own): (ProcessKey, Member),
@@ -69,7 +69,7 @@ impl Repeats {
         forgotten
     }
 
-    /// Returns what is remembered, in the order of processes.
+    /// Returns the kept kinds, in the order of processes.
     pub(super) fn finish(self) -> impl Iterator<Item = Repeated> {
         self.kinds.into_values().flatten()
     }
@@ -117,7 +117,7 @@ mod tests {
             let forgotten = repeats.take(CALLER, OPERATION, &collective(bytes, 0));
             forgotten.into_iter().for_each(&mut out);
         }
-        // Many pieces are not kept.
+        // Calls with many pieces are not kept.
         let large = repeats.take(CALLER, OPERATION, &collective(1000, PIECES));
         assert_eq!(large.as_ref().map(|it| it.calls), Some(1));
         out(large.unwrap());
@@ -136,7 +136,7 @@ mod tests {
         report: 5,
     };
 
-    /// The stencil's collective calls: of some kinds again and again, of others more than are remembered, and some tell no bytes.
+    /// The stencil's collective calls: repeated ones of some kinds, more kinds than are kept, and some with unknown bytes.
     fn events() -> Vec<Event> {
         let mut events: Vec<Event> = STENCIL.events().collect();
         for (turn, event) in (0u64..).zip(&mut events) {

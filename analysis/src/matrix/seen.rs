@@ -1,8 +1,8 @@
-//! Messages that a run saw the MPI library send.
+//! Messages that a run recorded from the MPI library.
 //!
-//! They are records of probes beside the trace, with the library's own names of both sides. Whose name is whose other records say, of all
-//! processes; so the file is read twice. What a library sends for itself, as to make communicators, is in no pair, since no
-//! other matrix has it. Called by `belljar trace matrix`.
+//! They are records of probes next to the trace, with the library's own names of both sides. Other records map names to processes, in any
+//! order; so the file is read twice. Messages that a library sends internally, such as for creating communicators, are in no pair, since
+//! the other matrices do not have them. Used by `belljar trace matrix`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,15 +17,15 @@ use super::{CallTraffic, Matrix, TrafficBy, TrafficOf, UnknownTraffic};
 use crate::dump::Filter;
 use crate::dump::probes::Records;
 
-/// Names that are kept, at most: those of as many processes.
+/// Most names that are kept, one for each process.
 const MOST_NAMES: usize = 1 << 20;
 
-/// What is said of messages that are in no pair, or of which the pairs do not have all.
+/// Descriptions of messages that are in no pair, or that the pairs only have in part.
 const OF_ITSELF: &str = "messages that the library sent for itself, as to make communicators";
 const SIDES_UNSEEN: &str = "messages of which it was not seen whom they are from and to";
 const BYTES_UNSEEN: &str = "messages in the pairs whose bytes were not seen";
 
-/// True for functions in which a library sends messages that the program did not ask for.
+/// True for functions in which a library sends internal messages.
 fn sends_of_itself(meaning: &Meaning) -> bool {
     meaning.meeting != Meeting::Nobody
         || matches!(
@@ -34,12 +34,12 @@ fn sends_of_itself(meaning: &Meaning) -> bool {
         )
 }
 
-/// The messages that the run of the trace at `path` saw, and whether all is complete; `None` of a run that did not look.
+/// Reads the messages that the run of the trace at `path` recorded, and whether all is complete; `None` for a run without such records.
 ///
-/// A `filter` is for senders, and for the functions within which messages were sent.
+/// A `filter` applies to senders, and to the functions within which messages were sent.
 ///
 /// # Errors
-/// [`TraceError`] when a file cannot be read.
+/// Returns [`TraceError`] if a file cannot be read.
 pub fn seen_traffic(
     path: &Path,
     filter: &Filter,
@@ -48,7 +48,7 @@ pub fn seen_traffic(
     seen_with(path, (filter, of), || communicators(path))
 }
 
-/// The same with a trace's communicators, which are asked for if they are needed.
+/// Reads the same with a trace's communicators, which are requested if they are needed.
 pub(crate) fn seen_with(
     path: &Path,
     (filter, of): (&Filter, TrafficOf),
@@ -84,7 +84,7 @@ pub(crate) fn seen_with(
     Ok(Some((seen.finish(), state)))
 }
 
-/// Whose a library's names are.
+/// The owners of a library's names.
 #[derive(Debug, Default)]
 struct Names {
     members: BTreeMap<u64, Member>,
@@ -111,7 +111,7 @@ impl Names {
         }
     }
 
-    /// Whose name this is. A process of Open MPI's that sends nothing is known by its job.
+    /// Returns the process with this name. A process of Open MPI that sends nothing is identified by its job.
     fn member(&self, name: u64) -> Option<Member> {
         let of_job = || {
             let job = *self.jobs.get(&((name >> 32) as u32))?;
@@ -124,7 +124,7 @@ impl Names {
     }
 }
 
-/// The process that made a record.
+/// Returns the process that made a record.
 fn sender(record: &ProbeRecord, communicators: &Communicators) -> Option<Member> {
     let job = communicators.job((record.node, record.process?))?;
     let rank = record.rank?;
@@ -134,7 +134,7 @@ fn sender(record: &ProbeRecord, communicators: &Communicators) -> Option<Member>
 #[derive(Debug, Default)]
 struct Seen {
     of: TrafficOf,
-    /// Whether functions are named, so that a library's own messages are wanted if theirs are.
+    /// True if the filter names functions, so that their internal messages count, too.
     any: bool,
     pairs: Pairs,
     functions: BTreeMap<&'static str, Sum>,

@@ -1,6 +1,6 @@
 //! Sums by pairs.
 //!
-//! `collect` fills them, and so do those that work out collective operations.
+//! Filled by `collect` and by the modules for collective operations.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use belljar_job::Member;
 
 use super::PairTraffic;
 
-/// What goes from one to another.
+/// Traffic from one rank or node to another.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
     pub(super) messages: u64,
@@ -22,19 +22,19 @@ impl Sum {
     }
 }
 
-/// Pairs that are kept, at most: those of two thousand ranks of which each talks to each.
+/// Most pairs that are kept: those of two thousand ranks that all communicate with each other.
 const MOST_PAIRS: usize = 1 << 22;
 
 /// Sums by pairs.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     pub(super) sums: BTreeMap<(Member, Member), Sum>,
-    /// Messages of pairs for which there was no room.
+    /// Messages of pairs beyond the limit.
     pub(super) left_out: u64,
 }
 
 impl Pairs {
-    /// So many messages, of so many bytes together.
+    /// Adds `messages` with `bytes` in total.
     pub(super) fn add(&mut self, from: Member, to: Member, messages: u64, bytes: u64) {
         let pair = (from, to);
         if self.sums.len() >= MOST_PAIRS && !self.sums.contains_key(&pair) {
@@ -44,7 +44,7 @@ impl Pairs {
         self.sums.entry(pair).or_default().add(messages, bytes);
     }
 
-    /// The pairs as a matrix has them.
+    /// Returns the pairs for a matrix.
     pub(super) fn traffic(&self) -> Vec<PairTraffic> {
         let pairs = self.sums.iter();
         let pairs = pairs.map(|((from, to), sum)| PairTraffic {

@@ -1,4 +1,4 @@
-//! Matrices of programs of which all is known.
+//! Matrices of programs with known properties.
 
 use belljar_collectives::Tables;
 use belljar_tracer::scripted::int;
@@ -36,7 +36,7 @@ fn matrix(trace: &Trace, tables: Option<&Tables>) -> Matrix {
     collector.finish()
 }
 
-/// Messages and bytes from a rank to another.
+/// Returns messages and bytes from one rank to another.
 fn pair(matrix: &Matrix, from: u32, to: u32) -> (u64, u64) {
     let mut pairs = matrix.pairs.iter();
     let pair = pairs.find(|pair| (pair.from, pair.to) == (from, Some(to)));
@@ -89,7 +89,7 @@ fn a_stencil_by_message_has_what_the_algorithms_send() {
     let matrix = of_stencil(Some(&tables));
     let silent = matrix.unknown.iter().map(|unknown| unknown.count);
     assert_eq!(silent.sum::<u64>(), 0, "{:?}", matrix.unknown);
-    // Six ranks: 0 and 2 hand over to 1 and 3 and get the result back; 1, 3, 4 and 5 exchange.
+    // Six ranks: 0 and 2 send to 1 and 3 and get the result back; 1, 3, 4 and 5 exchange.
     let halos = |from: u32, to| u64::from(STENCIL.neighbors(from).contains(&to)) * 10;
     // In 20 allreductions and, up a binomial tree to 0, in two reductions.
     for (from, to, small) in [
@@ -118,7 +118,7 @@ fn a_stencil_by_message_has_what_the_algorithms_send() {
     );
 }
 
-/// Three ranks that call what has pieces.
+/// Three ranks that call operations with pieces.
 fn uneven() -> Trace {
     let mut ranks = Ranks::new(3);
     for rank in 0..3 {
@@ -186,7 +186,7 @@ fn pieces_go_to_those_they_are_for() {
     }
 }
 
-/// Two ranks that prepare operations with `init` calls, and start each so often.
+/// Two ranks that prepare operations with `init` calls, and start each `starts` times.
 fn persistent(prepared: &[(&str, &[u64])], starts: u64) -> Trace {
     let mut ranks = Ranks::new(2);
     for rank in 0..2 {
@@ -224,7 +224,7 @@ fn each_start_of_a_persistent_operation_is_one() {
         assert_eq!(pair(&matrix, 0, 1), (3, 12));
         assert_eq!(pair(&matrix, 1, 0), (6, 36));
     }
-    // Prepared alone, nothing is sent.
+    // Preparation alone sends nothing.
     let trace = persistent(&prepared, 0);
     assert!(matrix(&trace, None).pairs.is_empty());
 }
@@ -240,7 +240,7 @@ fn a_start_of_one_of_two_that_look_alike_is_known_by_its_request() {
         1,
     );
     let matrix = matrix(&trace, None);
-    // Both send to the higher rank, and the reduction of all to the lower one, too.
+    // Both send to the higher rank, and the allreduction to the lower one, too.
     assert_eq!(pair(&matrix, 0, 1), (2, 8));
     assert_eq!(pair(&matrix, 1, 0), (1, 4));
     assert!(matrix.unknown.is_empty(), "{:?}", matrix.unknown);
@@ -252,7 +252,7 @@ fn what_cannot_be_worked_out_is_counted_with_the_reason() {
     for rank in 0..2 {
         let scan = [BUFFER, BUFFER, int(4), BYTE, SUM, WORLD];
         ranks.call(rank, (1_000, 1_100), "MPI_Scan", &scan);
-        // A handle of an operation that nobody made.
+        // An unknown handle of an operation.
         let own = [BUFFER, BUFFER, int(4), BYTE, 0x9800_0000, WORLD];
         ranks.call(rank, (2_000, 2_100), "MPI_Allreduce", &own);
     }

@@ -1,14 +1,14 @@
-//! What passed the network cards, from a run's `wire.csv`.
+//! Traffic of the network cards, from a run's `wire.csv`.
 //!
-//! A row for each pair of nodes: `from`, `to` (`*` for groups of nodes), `frames`, `bytes`, `payload`. Anybody may have
-//! written the file. Called by `belljar trace matrix`.
+//! It has a row for each pair of nodes: `from`, `to` (`*` for multicast), `frames`, `bytes`, `payload`. The file is
+//! untrusted. Used by `belljar trace matrix`.
 
 use super::{Matrix, PairTraffic, TrafficBy};
 
 /// The first line.
 const COLUMNS: &str = "from,to,frames,bytes,payload";
 
-/// A line that is none of such a file.
+/// An invalid line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is {found:?} and should be {wanted}")]
 pub struct WireError {
@@ -18,10 +18,10 @@ pub struct WireError {
 }
 
 impl Matrix {
-    /// The traffic that a run's `wire.csv` tells, of so many picoseconds.
+    /// Parses a run's `wire.csv`, for a run of `span_ps` picoseconds.
     ///
     /// # Errors
-    /// When it is none.
+    /// Returns an error if the text is not such a file.
     pub fn of_wire(text: &str, span_ps: u64) -> Result<Self, WireError> {
         let mut lines = text.lines().zip(1..);
         let wrong = |line, found: &str, wanted| WireError {

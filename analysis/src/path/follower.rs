@@ -1,7 +1,7 @@
-//! Follows the critical path backwards, from wait to wait.
+//! The walk along the critical path backwards, from wait to wait.
 //!
-//! It is on one process at a time, and goes over to another where that process waited for it. Waits come in their order,
-//! from the last on. Called by `sweep`.
+//! It is on one process at a time, and moves to another where that process waited for it. Waits come in order, from the last
+//! on. Used by `sweep`.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use crate::waiting::{Dependency, Point};
 pub(super) struct Follower<'a> {
     extents: &'a BTreeMap<ProcessKey, Extent>,
     processes: BTreeMap<Member, ProcessKey>,
-    /// Where it is; nowhere in a trace without processes.
+    /// Its current process; `None` in a trace without processes.
     process: Option<ProcessKey>,
     at: u64,
     path: CriticalPath,
-    /// From the last on.
+    /// Segments from the last on.
     segments: BTreeMap<ProcessKey, Vec<Segment>>,
 }
 
 impl<'a> Follower<'a> {
-    /// At the end of a program of these processes: at the last return of all calls.
+    /// Starts at the end of a program of these processes: at the last return of all calls.
     pub(super) fn new(extents: &'a BTreeMap<ProcessKey, Extent>) -> Self {
         let processes = extents.iter();
         let processes = processes.map(|(process, extent)| (extent.member, *process));
-        // Of those that end together, the first.
+        // In a tie, the first.
         let last = extents.iter().rev().max_by_key(|(_, extent)| extent.last);
         let at = last.map_or(0, |(_, extent)| extent.last);
         Self {
@@ -44,12 +44,12 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The processes.
+    /// Returns the processes.
     pub(super) fn extents(&self) -> &'a BTreeMap<ProcessKey, Extent> {
         self.extents
     }
 
-    /// A process waited.
+    /// Handles a wait of a process.
     pub(super) fn wait(&mut self, wait: &Dependency) {
         let Some(process) = self.process else { return };
         let here = Point::process(self.extents[&process].member);
@@ -60,7 +60,7 @@ impl<'a> Follower<'a> {
         let Some(other) = other.and_then(|member| self.processes.get(&member).copied()) else {
             return;
         };
-        // A process cannot have been waited for before its first call.
+        // A process cannot be waited for before its first call.
         if self.extents[&other].first > wait.ready {
             return;
         }
@@ -75,7 +75,8 @@ impl<'a> Follower<'a> {
         self.at = from;
     }
 
-    /// The path from its beginning, which is the first call of all processes: its stretches by process, in the order of time.
+    /// Ends the path at its beginning, which is the first call of all processes. Returns its stretches by process, in the
+    /// order of time.
     pub(super) fn finish(mut self) -> (CriticalPath, BTreeMap<ProcessKey, Vec<Segment>>) {
         if let Some(process) = self.process {
             let own = self.extents[&process].first.min(self.at);

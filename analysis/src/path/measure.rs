@@ -1,7 +1,6 @@
-//! Measures what is on the critical path: by process, function, call site and phase.
+//! Measurement of the critical path by process, function, call site and phase.
 //!
-//! The path is known as stretches of time on processes; the calls in them are found by going through the trace once more. Called by
-//! `path`.
+//! The path is known as stretches of time on processes; another pass over the trace finds the calls in them. Used by `path`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -32,7 +31,7 @@ impl Part {
     }
 }
 
-/// Measures a path whose stretches are known.
+/// Measures a path with known stretches.
 #[derive(Debug)]
 pub(crate) struct Measure {
     header: TraceHeader,
@@ -41,17 +40,17 @@ pub(crate) struct Measure {
     spares: BTreeMap<Member, Spare>,
     phases: Option<Phases>,
     numbers: SiteNumbers,
-    /// In the order of time, and apart from each other.
+    /// In the order of time, and disjoint.
     segments: BTreeMap<ProcessKey, Vec<Segment>>,
     functions: BTreeMap<u16, Part>,
     sites: BTreeMap<u32, Part>,
     calls: BTreeMap<(ProcessKey, ProgramPhase), u64>,
-    /// In calls that start or end MPI.
+    /// Time in calls that start or end MPI.
     boundary: BTreeMap<ProcessKey, u64>,
 }
 
 impl Measure {
-    /// Nothing measured yet of this path through these processes.
+    /// Creates an empty measurement of this path through these processes.
     pub(super) fn new(
         header: TraceHeader,
         path: CriticalPath,
@@ -76,7 +75,7 @@ impl Measure {
         }
     }
 
-    /// Takes a call into account.
+    /// Adds a call.
     pub(crate) fn observe(&mut self, event: &Event) {
         let process = (event.node, event.process);
         let segments = self.segments.get(&process);
@@ -89,7 +88,7 @@ impl Measure {
         let on_path = within(segments, entry, exit);
         let on_path = match event.calls() {
             1 => on_path,
-            // Where in their time the calls were is not told: as if everywhere alike.
+            // The times of the individual calls are unknown, so they are assumed to be evenly distributed.
             _ => {
                 let extent = exit.saturating_sub(entry).max(1);
                 let inside = frequency.time_of(event.duration().unwrap_or(0)).as_ps();
@@ -121,7 +120,7 @@ impl Measure {
         }
     }
 
-    /// The path with its parts.
+    /// Returns the path with its parts.
     pub(crate) fn finish(self) -> CriticalPath {
         CriticalPath {
             ranks: self.ranks(),
@@ -183,7 +182,7 @@ impl Measure {
             }
         });
         let mut sites: Vec<PathSite> = sites.collect();
-        // Equal ones in the order in which they came up.
+        // Ties are in the order of appearance.
         sites.sort_by_key(|site| Reverse(site.path_ps));
         sites
     }
@@ -251,7 +250,7 @@ impl Measure {
     }
 }
 
-/// How much of these stretches is from one time to another.
+/// Returns the part of these stretches between two times.
 fn within(segments: &[Segment], from: u64, to: u64) -> u64 {
     let first = segments.partition_point(|(_, end)| *end <= from);
     let own = segments[first..]

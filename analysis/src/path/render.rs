@@ -1,6 +1,6 @@
 //! The critical path as text and as JSON.
 //!
-//! Both have the same figures. Called by `belljar trace path`.
+//! Both have the same figures. Used by `belljar trace path`.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use super::CriticalPath;
 use crate::dump::frames::lines;
 use crate::table::{Table, count, counted, counted_as, percent, time};
 
-/// Call sites that text shows.
+/// Number of call sites that the text shows.
 const SITES: usize = 20;
 
 impl CriticalPath {
     /// Writes the path as text tables.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let whole = self.to_ps.saturating_sub(self.from_ps);
         let computing = self.ranks.iter().map(|part| part.compute_ps);
@@ -167,7 +167,7 @@ impl CriticalPath {
     /// Writes the path as one JSON object.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)

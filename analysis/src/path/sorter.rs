@@ -1,7 +1,7 @@
-//! Puts dependencies in the order in which they are followed, on the disk where they are many.
+//! Sorting of dependencies in the order in which they are followed, on disk if there are many.
 //!
-//! A trace of a hundred million calls has about as many, more than memory should hold: so many at a time are sorted and written to a
-//! temporary file, and all files are merged at the end. Called by `path`.
+//! A trace of a hundred million calls has about as many, too many for memory. Segments are sorted and written to temporary files,
+//! and all files are merged at the end. Used by `path`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,10 +10,10 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 
 use crate::waiting::{Dependency, Point};
 
-/// How many are sorted at a time, in memory: some 50 MB.
+/// Number of dependencies that are sorted at a time, in memory: some 50 MB.
 const SEGMENT: usize = 1 << 20;
 
-/// Bytes that one takes on the disk.
+/// Bytes of a dependency on disk.
 const STORED: usize = 40;
 
 /// Takes dependencies in any order.
@@ -21,17 +21,17 @@ const STORED: usize = 40;
 pub(super) struct Sorter {
     segment: usize,
     memory: Vec<Dependency>,
-    /// Sorted, each of as many as a segment has.
+    /// Sorted files, each of a segment's length.
     files: Vec<File>,
 }
 
 impl Sorter {
-    /// None so far.
+    /// Creates an empty sorter.
     pub(super) fn new() -> Self {
         Self::of(SEGMENT)
     }
 
-    /// With segments of so many.
+    /// Creates one with segments of this length.
     fn of(segment: usize) -> Self {
         Self {
             segment,
@@ -40,10 +40,10 @@ impl Sorter {
         }
     }
 
-    /// One more.
+    /// Adds a dependency.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Returns the errors of the disk.
     pub(super) fn push(&mut self, dependency: Dependency) -> io::Result<()> {
         self.memory.push(dependency);
         if self.memory.len() < self.segment {
@@ -58,10 +58,10 @@ impl Sorter {
         Ok(())
     }
 
-    /// All of them, in order.
+    /// Returns all dependencies, in order.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Returns the errors of the disk.
     pub(super) fn sorted(mut self) -> io::Result<Sorted> {
         self.memory.sort_unstable();
         let mut segments = Vec::new();
@@ -78,7 +78,7 @@ impl Sorter {
     }
 }
 
-/// Some of them, in order.
+/// Some dependencies, in order.
 #[derive(Debug)]
 enum Segment {
     File(BufReader<File>),
@@ -124,7 +124,7 @@ impl Iterator for Sorted {
     }
 }
 
-/// A dependency as the disk has it.
+/// Encodes a dependency for the disk.
 fn stored(dependency: &Dependency) -> [u8; STORED] {
     let Dependency {
         ready,

@@ -1,10 +1,9 @@
-//! Follows dependencies backwards in time: along the critical path, and with how much slack every process has.
+//! Follows dependencies backwards in time: along the critical path, and with the slack of every process.
 //!
-//! The slack of a process at a time is by how much whatever it does then could take longer, with nothing else changed, so that the
-//! program would end as late as it did. At the end it is the time until the program's end; backwards it is the least of what
-//! those have that depend on the process, each with the time by which the process came before it was needed (J. E. Kelley
-//! and M. R. Walker, "Critical-path planning and scheduling", 1959). What a process waited takes up delays of its own. Dependencies are taken in their order, from the last
-//! on; what is kept is what messages on their way will be needed for. Called by `path`.
+//! The slack of a process at a time is the delay of its current work that, with nothing else changed, leaves the program's end unchanged. At the end it is the time until
+//! the program's end. Backwards, it is the minimum over its dependents of their slack plus the time by which the process came early (J. E. Kelley and M. R. Walker,
+//! "Critical-path planning and scheduling", 1959). A process's waiting absorbs its own delays. Dependencies are taken in order, from the last on; only state for messages
+//! in flight is kept. Used by `path`.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -14,29 +13,29 @@ use super::Extent;
 use super::follower::Follower;
 use crate::waiting::{Dependency, Point};
 
-/// How much time a process had to spare.
+/// The slack of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spare {
-    /// By how much it could come later, in picoseconds.
+    /// Its current slack, in picoseconds.
     slack: u64,
-    /// Until when, backwards, this is accounted for.
+    /// The time down to which it is accounted for.
     at: u64,
-    /// Whether several threads of it call MPI, so that one may compute while another one waits.
+    /// True if several of its threads call MPI, so that one may compute while another one waits.
     threads: bool,
-    /// The least that it ever had.
+    /// The minimum.
     pub(super) least: u64,
-    /// The most.
+    /// The maximum.
     pub(super) most: u64,
     /// Time in which it did not wait.
     pub(super) time: u64,
-    /// How much of that without any to spare.
+    /// The part without slack.
     pub(super) none: u64,
-    /// Sum over that time, in square picoseconds.
+    /// Integral over that time, in square picoseconds.
     sum: u128,
 }
 
 impl Spare {
-    /// Mean over the time in which it did not wait; cut.
+    /// Returns the mean over the time in which it did not wait, rounded down.
     pub(super) fn mean(&self) -> u64 {
         let mean = self.sum.checked_div(self.time.into()).unwrap_or(0);
         u64::try_from(mean).unwrap_or(u64::MAX)
@@ -61,7 +60,7 @@ impl Spare {
     }
 }
 
-/// From a time on backwards, a process has at most so much.
+/// An upper bound on a process's slack from a time on backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bound {
     at: u64,
@@ -69,18 +68,18 @@ struct Bound {
     slack: u64,
 }
 
-/// What is known while dependencies are followed.
+/// The state while dependencies are followed.
 #[derive(Debug)]
 pub(super) struct Sweep<'a> {
     follower: Follower<'a>,
     spares: BTreeMap<Point, Spare>,
-    /// What is left to spare for meetings, by their times.
+    /// The slack of meetings, by their times.
     meetings: BTreeMap<(u64, Point), u64>,
     bounds: BinaryHeap<Bound>,
 }
 
 impl<'a> Sweep<'a> {
-    /// At the end of a program of these processes.
+    /// Starts at the end of a program of these processes.
     pub(super) fn new(extents: &'a BTreeMap<ProcessKey, Extent>) -> Self {
         let end = extents.values().map(|extent| extent.last).max();
         let spare = |extent: &Extent| {
@@ -104,7 +103,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The next dependency, backwards.
+    /// Handles the next dependency, backwards.
     pub(super) fn follow(&mut self, dependency: &Dependency) {
         let Dependency { ready, at, .. } = *dependency;
         self.apply(ready);
@@ -124,7 +123,7 @@ impl<'a> Sweep<'a> {
             Some(spare) => Some(spare.slack),
             None => self.meetings.get(&(ready, dependency.who)).copied(),
         };
-        // Nobody needs a meeting that nobody is told to depend on.
+        // A meeting without dependents is not needed.
         let Some(slack) = slack else { return };
         let slack = slack.saturating_add(ready.saturating_sub(at));
         match dependency.on.member() {
@@ -140,7 +139,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// A process waited: a delay of its own would have been taken up by that.
+    /// Handles a wait of a process, which would have absorbed a delay of its own.
     fn wait(&mut self, dependency: &Dependency) {
         let Dependency { ready, at, .. } = *dependency;
         self.follower.wait(dependency);
@@ -154,7 +153,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Bounds from this time on count.
+    /// Applies the bounds from this time on.
     fn apply(&mut self, from: u64) {
         while let Some(bound) = self.bounds.peek().filter(|bound| bound.at >= from) {
             if let Some(spare) = self.spares.get_mut(&bound.who)
@@ -167,7 +166,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The critical path, and what each process had to spare.
+    /// Returns the critical path, and the slack of each process.
     pub(super) fn finish(mut self) -> (Follower<'a>, BTreeMap<Member, Spare>) {
         self.apply(0);
         let extents = self.follower.extents().values();
@@ -175,7 +174,7 @@ impl<'a> Sweep<'a> {
             if let Some(spare) = self.spares.get_mut(&Point::process(extent.member)) {
                 spare.account(extent.first);
                 spare.least = spare.least.min(spare.slack);
-                // A process that does nothing but wait has no time that is accounted for.
+                // A process that only waits has no time that is accounted for.
                 spare.most = spare.most.max(spare.least);
             }
         }

@@ -1,4 +1,4 @@
-//! Traces of which the critical path was worked out by hand.
+//! Traces whose critical paths were computed by hand.
 
 use belljar_job::{Collector, Communicators};
 use belljar_trace::{Event, TraceHeader};
@@ -27,7 +27,7 @@ fn path_of(header: &TraceHeader, communicators: &Communicators, events: &[Event]
     measure.finish()
 }
 
-/// Ranks with their nanoseconds on the path, and those of them outside MPI.
+/// Returns ranks with their nanoseconds on the path, and the part outside MPI.
 fn parts(path: &CriticalPath) -> Vec<(u32, u64, u64)> {
     let part = |part: &PathRank| (part.rank, part.path_ps / 1000, part.compute_ps / 1000);
     path.ranks.iter().map(part).collect()
@@ -49,7 +49,7 @@ fn it_goes_where_others_were_waited_for() {
     let found = path(ranks);
     assert_eq!((found.from_ps, found.to_ps), (1_000_000, 6_000_000));
     assert_eq!(found.changes, 2);
-    // 0: from its first call to its send; 1: from then to the barrier; 2: from then to the end.
+    // Rank 0: from its first call to its send; rank 1: from then to the barrier; rank 2: from then to the end.
     let expected = [(0, 2000, 1900), (1, 2000, 1600), (2, 1000, 700)];
     assert_eq!(parts(&found), expected);
     let functions: Vec<_> = found
@@ -113,7 +113,7 @@ fn one_process_is_its_own_path_and_no_process_has_none() {
     assert!(text.starts_with("Critical path: 1.100 us from"), "{text}");
 }
 
-/// Ranks' least, mean and most slack, and their time without any, in nanoseconds.
+/// Returns ranks' minimum, mean and maximum slack, and their time without slack, in nanoseconds.
 fn slack(path: &CriticalPath) -> Vec<[u64; 4]> {
     let of = |rank: &RankSlack| {
         let figures = [rank.least_ps, rank.mean_ps, rank.most_ps, rank.critical_ps];
@@ -130,11 +130,11 @@ fn slack_is_what_others_wait_less() {
         ranks.call(rank, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
         ranks.call(rank, (entry, 5200), "MPI_Barrier", &[WORLD]);
     }
-    // After it rank 2 has 500 to do, and the others nothing.
+    // After it rank 2 has 500 of work, and the others have none.
     ranks.call(2, (5600, 5700), "MPI_Comm_get_parent", &[0x6000]);
     let found = path(ranks);
-    // After the barrier: rank 2 has no slack, the others the 500. Before it: rank 1 has none as rank 2 needs it, and others have what
-    // they came before it.
+    // After the barrier: rank 2 has no slack, the others the 500. Before it: rank 1 has none as rank 2 needs it, and the others have the time
+    // by which they came before it.
     assert_eq!(
         slack(&found),
         [
@@ -151,11 +151,11 @@ fn a_message_that_came_early_has_the_time_until_it_is_asked_for() {
     for rank in 0..2 {
         ranks.call(rank, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
     }
-    // Sent at 2000, asked for at 6000 by rank 1, which ends last.
+    // Sent at 2000, requested at 6000 by rank 1, which ends last.
     ranks.send(0, (2000, 2100), 1, 1);
     ranks.receive(1, (6000, 6100), 0, 0, 1);
     ranks.call(1, (9000, 9100), "MPI_Comm_get_parent", &[0x6000]);
-    // Rank 0 has nothing else to do: 7000 at its end, 4000 before it has sent.
+    // Rank 0 has no other work: 7000 at its end, 4000 before its send.
     let found = path(ranks);
     assert_eq!(
         slack(&found),
@@ -172,8 +172,8 @@ fn a_delay_passes_through_a_request_and_a_root() {
     for rank in 0..3 {
         ranks.call(rank, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
     }
-    // Rank 1 asks at 1500 for what rank 0 sends at 3000, and waits for it from 2500 to 3000; the reduction at rank 2 needs rank 1 at 4000 and
-    // rank 0 at 3200, and rank 2 itself comes at 3500.
+    // Rank 1 posts a receive at 1500 for the message that rank 0 sends at 3000, and waits for it from 2500 to 3000. The reduction at rank 2
+    // needs rank 1 at 4000 and rank 0 at 3200, and rank 2 itself enters at 3500.
     let request = ranks.guests[1].room(8);
     let arguments = [BUFFER, int(4), BYTE, int(0), int(1), WORLD, request];
     ranks.call_and(1, (1500, 1600), "MPI_Irecv", &arguments, |guest| {
@@ -193,7 +193,7 @@ fn a_delay_passes_through_a_request_and_a_root() {
     };
     // Rank 1 has none from the message on, and could have been 500 later before.
     assert_eq!((second[0], second[2]), (0, 500));
-    // Rank 0 has none until it has sent, 800 until the reduction, 1200 at its end.
+    // Rank 0 has none until its send, 800 until the reduction, 1200 at its end.
     assert_eq!((first[0], first[2], first[3]), (0, 1200, 2000));
     // The root could come 500 later.
     assert_eq!((third[0], third[2]), (0, 500));
@@ -221,7 +221,7 @@ fn what_is_on_the_path_has_no_slack_and_something_always_is() {
     assert_eq!(found.slack.len(), 6);
     let first = found.stretches.first().map(|stretch| stretch.rank);
     for part in &found.ranks {
-        // Before its first call a rank has no slack that would be known.
+        // Before its first call, a rank's slack is unknown.
         let before = match first == Some(part.rank) {
             true => found.before_ps,
             false => 0,

@@ -1,7 +1,7 @@
-//! Gathers statistics by call site, event by event.
+//! Collection of statistics by call site, event by event.
 //!
-//! What is kept are sums by site and by transition, of as many as a program has; what would be more than a bound
-//! is counted together. Sites are numbered as they come up, and anew at the end, by their times. Called by
+//! It keeps sums by site and by transition, bounded in number; those beyond the limit are counted together. Sites are
+//! numbered in the order of appearance, and renumbered at the end by their times. Used by
 //! [`call_sites`](super::call_sites).
 
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use super::{CallSites, SiteFrame, SiteStat, TransitionStat};
 use crate::stat::{DIGITS, Volume};
 use crate::waiting::WaitCollector;
 
-/// Transitions that are kept, at most.
+/// Most transitions that are kept.
 const MOST_TRANSITIONS: usize = 1 << 19;
 
-/// Threads whose last call is remembered, at most.
+/// Most threads whose last call is kept.
 const MOST_THREADS: usize = 1 << 20;
 
 /// Sums over times.
@@ -43,7 +43,7 @@ impl Times {
         self.total = self.total.saturating_add(ps);
     }
 
-    /// So many that are `total` together, none outside of `extremes`.
+    /// Adds `count` times with the sum `total`, all within `extremes`.
     fn add_several(&mut self, count: u64, total: u64, extremes: (u64, u64)) {
         let before = if self.count == 0 { u64::MAX } else { self.min };
         self.min = before.min(extremes.0);
@@ -65,14 +65,14 @@ struct SiteSum {
     times: Times,
 }
 
-/// Gathers [`CallSites`] from all events of a trace, in its order.
+/// Collects [`CallSites`] from all events of a trace, in its order.
 #[derive(Debug)]
 pub(crate) struct SiteCollector<'a> {
     header: &'a TraceHeader,
     communicators: &'a Communicators,
     waits: WaitCollector<'a>,
     numbers: SiteNumbers,
-    /// By number, less one.
+    /// By number, minus one.
     sites: Vec<SiteSum>,
     transitions: BTreeMap<(u32, u32), Times>,
     /// Each thread's last call that returned: its site, and the cycle.
@@ -82,8 +82,8 @@ pub(crate) struct SiteCollector<'a> {
 }
 
 impl<'a> SiteCollector<'a> {
-    /// Nothing gathered yet from the trace with this header, whose communicators are `communicators`, of sites that are
-    /// told apart by at most `frames` frames.
+    /// Creates an empty collector for the trace with this header and `communicators`, of sites that are distinguished
+    /// by at most `frames` frames.
     pub(crate) fn new(
         header: &'a TraceHeader,
         communicators: &'a Communicators,
@@ -102,7 +102,7 @@ impl<'a> SiteCollector<'a> {
         }
     }
 
-    /// Takes an event into account: its own figures if it is wanted.
+    /// Adds an event; its own figures only count if it is wanted.
     pub(crate) fn observe(&mut self, event: &Event, wanted: bool) {
         let counts = event.selected && event.depth == 0;
         let number = if counts { self.number(event) } else { 0 };
@@ -117,7 +117,7 @@ impl<'a> SiteCollector<'a> {
         }
     }
 
-    /// The number of a call's site; 0 where there are too many.
+    /// Returns the number of a call's site; 0 beyond the limit.
     fn number(&mut self, event: &Event) -> u32 {
         let number = self.numbers.number(event);
         if number == 0 {
@@ -184,7 +184,8 @@ impl<'a> SiteCollector<'a> {
         times.reciprocal_seconds += rate / (event.entry - left).max(1) as f64;
     }
 
-    /// The intervals between calls that are told together, as if they were equally long: each is not told.
+    /// Adds the intervals between calls of one record as if they were equally long, since the individual ones are
+    /// unknown.
     fn intervals_within(&mut self, event: &Event, number: u32) {
         let (which, count) = ((number, number), event.calls() - 1);
         let full = self.transitions.len() >= MOST_TRANSITIONS;
@@ -207,7 +208,7 @@ impl<'a> SiteCollector<'a> {
         frequency.time_of(to).as_ps().saturating_sub(from)
     }
 
-    /// The statistics.
+    /// Returns the statistics.
     pub(super) fn finish(mut self) -> CallSites {
         let waiting = self.waits.labelled();
         let mut order: Vec<u32> = (1..=self.sites.len() as u32).collect();
@@ -226,7 +227,7 @@ impl<'a> SiteCollector<'a> {
         let sites: Vec<SiteStat> = sites.collect();
         let total = sites.iter().map(|site| site.total_ps);
         let mut number = |own: u32| -> u32 {
-            // A call before the first that is wanted is of a site that is not in the list.
+            // The site of a call before the first selected one is not in the list.
             *numbers.entry(own).or_insert(0)
         };
         let transitions = self

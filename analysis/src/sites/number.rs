@@ -1,8 +1,7 @@
 //! Numbers for call sites.
 //!
-//! A site is a function and the frames from which it is called, as many of them as tell sites apart. Numbers are from 1, as sites
-//! come up; there are bounds, and calls at sites beyond them have the number 0. Called by every analysis that asks where
-//! calls are made.
+//! A site is a function and the frames from which it is called, up to the number that distinguishes sites. Numbers are from 1, in
+//! the order of appearance; calls at sites beyond the limit have the number 0. Used by all analyses of call sites.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +11,10 @@ use belljar_trace::{CallStack, Event, Frame};
 
 use crate::dump::frames::SiteFrame;
 
-/// Sites that are kept, at most.
+/// Most sites that are kept.
 const MOST_SITES: usize = 1 << 17;
 
-/// What libraries' names begin with that bind MPI to another language: what they call is called for the program.
+/// Prefixes of the names of libraries that bind MPI to another language: they call on behalf of the program.
 const BINDINGS: [&str; 9] = [
     "libmpichfort.",
     "libmpifort.",
@@ -28,21 +27,21 @@ const BINDINGS: [&str; 9] = [
     "libmpi_cxx.",
 ];
 
-/// A call site: the function that is called, and the frames by which its site is told apart.
+/// A call site: the called function, and the frames that distinguish its site.
 pub(crate) type CallSite = (u16, Vec<Frame>);
 
-/// The call sites that came up so far.
+/// The call sites so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SiteNumbers {
     frames: u8,
     all: Vec<CallSite>,
-    /// Of stacks as the trace has them, and as they tell sites apart.
+    /// Numbers by complete stacks, and by the frames that distinguish sites.
     by_stack: BTreeMap<(u16, Option<Arc<CallStack>>), u32>,
     by_frames: BTreeMap<CallSite, u32>,
 }
 
 impl SiteNumbers {
-    /// None so far, of sites that are told apart by at most `frames` frames.
+    /// Creates an empty set, of sites that are distinguished by at most `frames` frames.
     pub(crate) fn new(frames: u8) -> Self {
         Self {
             frames,
@@ -50,22 +49,22 @@ impl SiteNumbers {
         }
     }
 
-    /// How many frames tell sites apart, at most.
+    /// Returns the most frames that distinguish sites.
     pub(crate) fn frames(&self) -> u8 {
         self.frames
     }
 
-    /// How many sites there are; their numbers are from 1 to this.
+    /// Returns the number of sites; they are numbered from 1 to this.
     pub(crate) fn len(&self) -> u32 {
         self.all.len() as u32
     }
 
-    /// The site of this number.
+    /// Returns the site with this number.
     pub(crate) fn site(&self, number: u32) -> Option<&CallSite> {
         self.all.get((number as usize).checked_sub(1)?)
     }
 
-    /// Its function's name and its frames, as results have them.
+    /// Returns its function's name and its frames, for results.
     pub(crate) fn shown(&self, number: u32) -> (&'static str, Vec<SiteFrame>) {
         let Some((function, frames)) = self.site(number) else {
             return ("MPI_?", Vec::new());
@@ -75,7 +74,7 @@ impl SiteNumbers {
         (name, frames.iter().map(SiteFrame::of).collect())
     }
 
-    /// The number of a call's site; 0 where there are too many.
+    /// Returns the number of a call's site; 0 beyond the limit.
     pub(crate) fn number(&mut self, event: &Event) -> u32 {
         let key = (event.function, event.site.0.clone());
         if let Some(number) = self.by_stack.get(&key) {
@@ -99,8 +98,7 @@ impl SiteNumbers {
         number
     }
 
-    /// The frames by which a call's site is told apart: without those of bindings, as the program's line is what is asked
-    /// for.
+    /// Returns the frames that distinguish a call's site, without those of bindings, since the program's line is of interest.
     fn apart(&self, event: &Event) -> Vec<Frame> {
         let frames = event.site.0.as_ref().map_or(&[][..], |stack| &stack.0);
         let first = frames.iter().position(|frame| !is_binding(frame));
@@ -109,7 +107,7 @@ impl SiteNumbers {
     }
 }
 
-/// Whether a frame is of a library that binds MPI to another language.
+/// True if a frame is in a library that binds MPI to another language.
 fn is_binding(frame: &Frame) -> bool {
     let Some(file) = &frame.file else {
         return false;

@@ -1,7 +1,7 @@
-//! Statistics by call site of what probes saw.
+//! Statistics of the user's probes by call site.
 //!
-//! A site is a probe and the frames from which its function is called. Runs that record frames tell them of probes, too. Those of more sites than are
-//! kept are counted together. Called by [`call_sites`](super::call_sites).
+//! A site is a probe and the frames from which its function is called. Runs that record frames also record them for probes. Calls at sites beyond the
+//! limit are counted together. Used by [`call_sites`](super::call_sites).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::dump::probes::Records;
 use crate::stat::ProbeSum;
 use crate::table::{Table, count, time};
 
-/// Sites that are kept, at most.
+/// Most sites that are kept.
 const MOST_SITES: usize = 1 << 16;
 
 /// The calls of one probe's function from one call site.
@@ -26,14 +26,14 @@ const MOST_SITES: usize = 1 << 16;
 pub struct ProbeSiteStat {
     /// The probe's name.
     pub probe: String,
-    /// Where it is called, and where that function is called, and so on.
+    /// The call's address, the address at which its function was called, and so on.
     pub frames: Vec<SiteFrame>,
     /// Its calls from there.
     #[serde(flatten)]
     pub sum: ProbeSum,
 }
 
-/// The sites of all wanted records, those with the most calls first, and the calls from further ones.
+/// Returns the sites of all selected records, in descending order of calls, and the calls at sites beyond the limit.
 pub(super) fn sites(
     records: &mut Records,
     filter: &Filter,
@@ -75,7 +75,7 @@ pub(super) fn sites(
 }
 
 impl CallSites {
-    /// Writes those of probes, if there are any.
+    /// Writes the sites of probes, if there are any.
     pub(super) fn write_probes(&self, out: &mut dyn io::Write) -> io::Result<()> {
         if self.probes.is_empty() {
             return Ok(());

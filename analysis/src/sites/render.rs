@@ -1,6 +1,6 @@
 //! Statistics by call site as text, as JSON and as CSV.
 //!
-//! All have the same figures; text shortens names. Called by `belljar trace sites`.
+//! All have the same figures; the text shortens names. Used by `belljar trace sites`.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use crate::dump::frames::lines;
 use crate::table::{Table, bytes, count, counted_as, percent, time};
 
 impl CallSites {
-    /// Writes the statistics as text tables; those of transitions if `transitions`.
+    /// Writes the statistics as text tables; with transitions if `transitions`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write, transitions: bool) -> io::Result<()> {
         writeln!(out, "Call sites")?;
         let mut table = Table::new([
@@ -91,7 +91,7 @@ impl CallSites {
                 count(transition.count),
             ];
             cells.extend(times.map(time));
-            // Cut to picoseconds, as all times are.
+            // Truncated to picoseconds, like all times.
             cells.push(time((transition.harmonic_mean_s * 1e12).round() as u64));
             cells.push(time(transition.total_ps));
             table.row(cells);
@@ -99,7 +99,7 @@ impl CallSites {
         table.write(out)
     }
 
-    /// A site's number and function.
+    /// Formats a site's number and function.
     fn called(&self, number: u32) -> String {
         let index = number.checked_sub(1).map(|index| index as usize);
         let site = index.and_then(|index| self.sites.get(index));
@@ -112,7 +112,7 @@ impl CallSites {
     /// Writes the statistics as one JSON object, sites and transitions.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
@@ -121,7 +121,7 @@ impl CallSites {
     /// Writes a table as CSV, after a line with its columns: of sites, or of transitions if `transitions`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_csv(&self, out: &mut dyn io::Write, transitions: bool) -> io::Result<()> {
         let mut table = csv::Writer::from_writer(out);
         if transitions {

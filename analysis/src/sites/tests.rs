@@ -1,4 +1,4 @@
-//! Call sites of made-up ranks, of which all figures were worked out by hand.
+//! Call sites of synthetic ranks, with all figures computed by hand.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn file(path: &str) -> Arc<CodeFile> {
     })
 }
 
-/// A stack of places in a program, from the call outward.
+/// A stack of addresses in a program, from the call outward.
 fn stack(addresses: &[u64]) -> Vec<Frame> {
     let frames = addresses.iter().map(|address| Frame {
         address: *address,
@@ -29,7 +29,7 @@ fn with(event: &mut Event, frames: Vec<Frame>) {
     event.site = Site(Some(Arc::new(CallStack(frames))));
 }
 
-/// Two ranks: the first sends thrice, twice from one place, the other receives from one place.
+/// Two ranks: the first sends three times, twice from one location, the other receives from one location.
 fn messages() -> Trace {
     let mut ranks = Ranks::new(2);
     ranks.send(0, (1700, 1800), 1, 1);
@@ -147,7 +147,7 @@ fn frames_of_bindings_are_passed_over() {
     }
     let sites = collected(&trace, 1, |_| true);
     assert!(sites.sites.iter().all(|it| it.frames[0].address == 0x100));
-    // Where a call has nothing else, they are all there is.
+    // If a call has no other frames, those of bindings are used.
     with(
         &mut trace.events[0],
         vec![Frame {

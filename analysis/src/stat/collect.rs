@@ -1,9 +1,8 @@
-//! Gathers statistics, event by event.
+//! Collection of statistics, event by event.
 //!
-//! Events come in the order of the trace, after communicators are known. Order is that of numbers, not of
-//! appearance in memory, so the figures are the same each time. A record of several calls counts as these: exactly in counts, sums, least
-//! and greatest, and with the mean of them in medians and harmonic means. Called by `dump`'s
-//! [`statistics`](crate::statistics).
+//! Events come in the order of the trace, after communicators are known. Maps are ordered by numbers, so the figures are reproducible. A
+//! record of several calls counts as all of them: exactly in counts, sums, minima and maxima, and with their mean in medians and harmonic
+//! means. Used by `dump`'s [`statistics`](crate::statistics).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use super::collected::Lacking;
 use super::{FunctionStat, IntervalStat, RankStat, SizeStat, Statistics, TrafficStat, Volume};
 use crate::efficiency::EfficiencyCollector;
 
-/// Significant digits of harmonic means: sums of reciprocals know no more.
+/// Significant digits of harmonic means: sums of reciprocals are not more precise.
 pub(crate) const DIGITS: usize = 12;
 
 #[derive(Debug, Default)]
@@ -25,13 +24,13 @@ pub(super) struct FunctionSum {
     pub(super) nested: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// Of each call that has a record of its own.
+    /// The duration of each separate call.
     durations: Vec<u64>,
-    /// Of each record of several calls: the mean, and how many they are.
+    /// For each record of several calls: the mean duration, and the number of calls.
     folds: Vec<(u64, u64)>,
-    /// In all of these, and in the shortest and the longest.
+    /// The total duration of all of them, of the shortest and of the longest.
     folded: Option<(u64, u64, u64)>,
-    /// Those that the trace lacks.
+    /// Calls missing from the trace.
     pub(super) lacking: Lacking,
 }
 
@@ -41,7 +40,7 @@ pub(super) struct ProcessSum {
     pub(super) calls: u64,
     pub(super) compute: u64,
     pub(super) mpi: u64,
-    /// Of that, in calls that start or end MPI.
+    /// The part in calls that start or end MPI.
     pub(super) start_and_end: u64,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -58,8 +57,7 @@ pub(super) struct Intervals {
     pub(super) reciprocal_seconds: f64,
 }
 
-/// Gathers [`Statistics`] from the events of a trace, in its order. Keeps eight bytes for
-/// each call, for the medians.
+/// Collects [`Statistics`] from the events of a trace, in its order. Keeps eight bytes for each call, for the medians.
 #[derive(Debug)]
 pub struct StatCollector<'a> {
     pub(super) header: &'a TraceHeader,
@@ -74,8 +72,7 @@ pub struct StatCollector<'a> {
 }
 
 impl<'a> StatCollector<'a> {
-    /// Nothing gathered yet from the trace with this header, whose communicators are
-    /// `communicators`.
+    /// Creates an empty collector for the trace with this header and `communicators`.
     pub fn new(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
         Self {
             header,
@@ -89,14 +86,14 @@ impl<'a> StatCollector<'a> {
         }
     }
 
-    /// The same of events without times. Keeps nothing for each call.
+    /// Creates the same for events without times. Keeps nothing for each call.
     pub fn untimed(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
         let mut own = Self::new(header, communicators);
         own.result.untimed = true;
         own
     }
 
-    /// Takes an event into account. One that was not selected counts for nothing.
+    /// Adds an event. An unselected call is ignored.
     pub fn observe(&mut self, event: &Event) {
         if !event.selected {
             return;
@@ -142,7 +139,7 @@ impl<'a> StatCollector<'a> {
 
     /// Counts a message that the call sends.
     fn message(&mut self, event: &Event, transfer: &Transfer) {
-        // One-sided accesses have no tag; sends always have.
+        // One-sided accesses have no tag; sends always have one.
         let sends = transfer.direction == Direction::Send && transfer.tag.is_some();
         let moves = transfer.phase != Phase::Prepared && transfer.peer != Peer::Null;
         if !sends || !moves || event.exit.is_none() {
@@ -168,7 +165,7 @@ impl<'a> StatCollector<'a> {
         }
     }
 
-    /// Adds a call's time, and that since the call before.
+    /// Adds a call's time, and the time since the call before.
     fn time(&mut self, event: &Event) {
         let frequency = self.header.frequency(event.node);
         let span = |from: u64, to: u64| {
@@ -212,8 +209,7 @@ impl<'a> StatCollector<'a> {
         function.durations.push(duration);
     }
 
-    /// The statistics. With the trace's `summary`, calls that were not recorded
-    /// are counted too.
+    /// Returns the statistics. With the trace's `summary`, unrecorded calls are counted too.
     pub fn finish(self, summary: Option<&TraceSummary>) -> Statistics {
         let efficiency = (!self.result.untimed).then(|| self.efficiency.finish());
         let seen = summary.map(TraceSummary::calls);
@@ -260,7 +256,7 @@ impl<'a> StatCollector<'a> {
 }
 
 impl FunctionSum {
-    /// Several calls, of so many picoseconds together, in the shortest and in the longest.
+    /// Adds several calls with a total of `inside` picoseconds, and the times in the shortest and the longest.
     fn add_folded(&mut self, calls: u64, inside: u64, (shortest, longest): (u64, u64)) {
         self.folds.push((inside / calls, calls));
         let (all, least, most) = self.folded.unwrap_or((0, u64::MAX, 0));
@@ -271,7 +267,7 @@ impl FunctionSum {
         ));
     }
 
-    /// The median, the lower one of two; calls that are told together took the mean of these.
+    /// Returns the median, the lower of the two middle values; calls of one record count with their mean.
     fn median(&mut self) -> u64 {
         self.folds.sort_unstable();
         let count = self.durations.len() as u128;
@@ -342,7 +338,7 @@ impl ProcessSum {
 }
 
 impl Intervals {
-    /// So many intervals, of so many cycles together, as if they were equally long: each is not told.
+    /// Adds `count` intervals with a total of `cycles` as if they were equally long, since the individual ones are unknown.
     fn add_equal(&mut self, count: u64, cycles: u64, hz: u64) {
         let reciprocals = count as f64 * (count as f64 / cycles.max(1) as f64).min(1.0);
         self.count = self.count.saturating_add(count);

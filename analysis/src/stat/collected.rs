@@ -1,7 +1,7 @@
-//! What a trace lacks because only some iterations of the main loop were kept, added to its statistics.
+//! Calls missing from a trace because only some iterations of the main loop were kept, added to its statistics.
 //!
-//! Counts, bytes, sums, means, least and greatest are then those of the whole program, and so are compute intervals. Medians, sizes and who sent to whom are those of
-//! the calls that were kept. Called where the statistics of a trace are made, before they are finished.
+//! Counts, bytes, sums, means, minima and maxima then cover the whole program, as do compute intervals. Medians, sizes and traffic between ranks only cover the kept
+//! calls. Used where the statistics of a trace are computed, before they are finished.
 
 use belljar_mpi::FUNCTIONS;
 use belljar_sim::Frequency;
@@ -12,21 +12,21 @@ use super::StatCollector;
 use super::collect::{FunctionSum, Intervals};
 use crate::dump::Filter;
 
-/// That the trace has some iterations of the main loop.
+/// The note that the trace has only some iterations of the main loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KeptStat {
-    /// Iterations that it has, of the thread that has most of them.
+    /// Iterations in the trace, for the thread with the most iterations.
     pub iterations: u64,
-    /// Iterations that this thread went through since its main loop was known.
+    /// Iterations that this thread made since its main loop was detected.
     pub of_iterations: u64,
-    /// Calls that the trace does not have.
+    /// Calls missing from the trace.
     pub dropped_calls: u64,
-    /// Whether they are in these figures: not where only some functions, times or phases are wanted.
+    /// True if they are in these figures: not with a filter for functions, times or phases.
     pub counted: bool,
 }
 
 impl StatCollector<'_> {
-    /// Adds what the trace lacks of what `filter` wants.
+    /// Adds the missing calls selected by `filter`.
     pub(crate) fn complete(&mut self, collected: &Collected, filter: &Filter) {
         let (iterations, of_iterations) = collected.iterations();
         let (_, dropped_calls) = collected.calls();
@@ -114,20 +114,20 @@ impl StatCollector<'_> {
         add(&mut process.received, received);
     }
 
-    /// The sums of the function of this name; `None` for a name that is none.
+    /// Returns the sums of the function of this name; `None` for an unknown name.
     fn function(&mut self, name: &str) -> Option<&mut FunctionSum> {
         let number = FUNCTIONS.iter().position(|it| it.name == name)?;
         Some(self.functions.entry(number as u16).or_default())
     }
 }
 
-/// Calls of a function that the trace lacks.
+/// Calls of a function missing from the trace.
 #[derive(Debug, Default)]
 pub(super) struct Lacking {
     pub(super) calls: u64,
     /// Picoseconds in all of them.
     pub(super) inside: u64,
-    /// In the shortest and in the longest.
+    /// Picoseconds in the shortest and in the longest.
     pub(super) extremes: Option<(u64, u64)>,
 }
 
@@ -149,7 +149,7 @@ impl Intervals {
         }
     }
 
-    /// Takes the intervals `out` away, and puts those of `into` in their place.
+    /// Replaces the intervals `out` by those in `into`.
     fn exchange(&mut self, out: Self, into: Self) {
         self.count = self.count.saturating_sub(out.count);
         self.reciprocal_cycles -= out.reciprocal_cycles;

@@ -1,6 +1,6 @@
-//! Sums over what probes of the user's saw.
+//! Sums over records of the user's probes.
 //!
-//! Times are virtual, of calls that returned; those of a function that calls itself are in one another. Called by
+//! Times are virtual, of calls that returned; times of a recursive function overlap. Used by
 //! [`statistics`](crate::statistics).
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::dump::Filter;
 use crate::dump::probes::Records;
 use crate::table::{Table, count, counted, time};
 
-/// The calls that a probe saw. Times are in picoseconds.
+/// The calls at a probe. Times are in picoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProbeStat {
     /// Its name.
@@ -24,26 +24,26 @@ pub struct ProbeStat {
     /// All its calls.
     #[serde(flatten)]
     pub sum: ProbeSum,
-    /// By rank, those of no known rank first.
+    /// By rank, with unknown ranks first.
     pub ranks: Vec<ProbeRankStat>,
 }
 
 /// Calls of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProbeRankStat {
-    /// The rank in `MPI_COMM_WORLD`, as far as it was known.
+    /// The rank in `MPI_COMM_WORLD`, if known.
     pub rank: Option<u32>,
     /// Its calls.
     #[serde(flatten)]
     pub sum: ProbeSum,
 }
 
-/// Calls, and how long they took.
+/// Number of calls, and their times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProbeSum {
     /// Calls recorded.
     pub calls: u64,
-    /// Those that were seen to return; the following are over these.
+    /// Calls with an observed return, to which the following figures apply.
     pub returned: u64,
     /// Shortest.
     pub min_ps: u64,
@@ -56,7 +56,7 @@ pub struct ProbeSum {
 }
 
 impl ProbeSum {
-    /// Takes a call into account, and how long it took if it returned.
+    /// Adds a call, with its duration if it returned.
     pub(crate) fn add(&mut self, took: Option<u64>) {
         self.calls += 1;
         let Some(took) = took else {
@@ -74,7 +74,7 @@ impl ProbeSum {
 }
 
 impl ProbeStat {
-    /// Sums over the wanted records, for each probe in the order of the scenario.
+    /// Returns sums over the selected records, for each probe in the order of the scenario.
     pub(crate) fn of(records: &mut Records, filter: &Filter) -> Vec<Self> {
         let header = records.header().clone();
         let mut sums: Vec<BTreeMap<Option<u32>, ProbeSum>> = Vec::new();
@@ -106,7 +106,7 @@ impl ProbeStat {
     }
 }
 
-/// The sum of sums.
+/// Returns the sum of sums.
 fn together<'a>(sums: impl Iterator<Item = &'a ProbeSum>) -> ProbeSum {
     let mut all = ProbeSum::default();
     for sum in sums {

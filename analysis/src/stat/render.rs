@@ -1,7 +1,7 @@
-//! Statistics as text, at most 100 columns wide as long as names and numbers are usual.
+//! Statistics as text, at most 100 columns wide for names and numbers of usual length.
 //!
-//! Tables that could be huge are cut, which is said; JSON has all. Called by `belljar trace stat`, and for
-//! a page of them at a run's end.
+//! Potentially huge tables are truncated with a note; JSON has all. Used by `belljar trace stat`, and for a page at a
+//! run's end.
 
 use std::io;
 
@@ -10,13 +10,13 @@ use belljar_sim::figures::decimal;
 use super::{IntervalStat, Statistics, TrafficStat};
 use crate::table::{Table, bytes, count, counted, counted_as, percent, time};
 
-/// Ranks up to which the traffic is shown as a square.
+/// Number of ranks up to which the traffic is shown as a square.
 const MAX_SQUARE: u32 = 10;
 
-/// Pairs of ranks, and ranks, that are shown beyond that.
+/// Number of pairs of ranks, and of ranks, that are shown beyond that.
 const MAX_LINES: usize = 32;
 
-/// Functions that a page shows, and ranks.
+/// Number of functions, and of ranks, on a page.
 const PAGE_FUNCTIONS: usize = 12;
 const PAGE_RANKS: usize = 8;
 
@@ -24,7 +24,7 @@ impl Statistics {
     /// Writes the statistics as text tables.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         self.write_functions(out, usize::MAX)?;
         self.write_probes(out)?;
@@ -37,11 +37,11 @@ impl Statistics {
         self.write_remarks(out)
     }
 
-    /// Writes what fits on a page: the functions that took the longest, the first ranks, and who sent
-    /// how much to whom where that is a small table. The rest is for [`write`](Self::write).
+    /// Writes a page: the functions with the largest times, the first ranks, and the traffic between ranks if that is a
+    /// small table. The rest is left to [`write`](Self::write).
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_page(&self, out: &mut dyn io::Write) -> io::Result<()> {
         self.write_functions(out, PAGE_FUNCTIONS)?;
         self.write_probes(out)?;
@@ -78,7 +78,7 @@ impl Statistics {
     /// Writes the statistics as one JSON object.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         match self.untimed {
             true => {
@@ -316,7 +316,7 @@ impl Statistics {
     }
 }
 
-/// Takes the times out of statistics.
+/// Removes the times from statistics.
 fn remove_times(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(members) => {
@@ -331,7 +331,7 @@ fn remove_times(value: &mut serde_json::Value) {
     }
 }
 
-/// Says how many of `all` are missing when only `most` are shown.
+/// Notes how many of `all` are missing if only `most` are shown.
 fn left_out(out: &mut dyn io::Write, all: usize, most: usize, what: &str) -> io::Result<()> {
     match all.checked_sub(most) {
         None | Some(0) => Ok(()),
@@ -351,7 +351,7 @@ fn interval(stat: &IntervalStat) -> String {
     )
 }
 
-/// A power of two as people write sizes: `4 KiB`.
+/// Formats a power of two as a size: `4 KiB`.
 fn power(value: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut value = value;

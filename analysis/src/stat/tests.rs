@@ -1,4 +1,4 @@
-//! A trace of which all figures were worked out by hand.
+//! A trace with all figures computed by hand.
 
 use belljar_job::Collector;
 use belljar_sim::Frequency;
@@ -13,7 +13,7 @@ use super::{
 const WORLD: u64 = 0x4400_0000;
 const DOUBLE: u64 = 0x4c00_080b;
 
-/// A call that is entered at `entry` and left at `exit`.
+/// A call that is entered at `entry` and returns at `exit`.
 fn call(
     tracer: &mut NodeTracer,
     guest: &mut Guest,
@@ -57,7 +57,7 @@ fn events() -> (TraceHeader, Vec<Event>) {
     guest.clock = 1990;
     let slot = guest.enter(second, "MPI_Recv", &receive(4));
     let before = guest.stack;
-    // A call of the implementation's own.
+    // A call made by the implementation.
     call(second, &mut guest, (2500, 3000), "MPI_Barrier", &[WORLD]);
     guest.stack = before;
     guest.clock = 3900;

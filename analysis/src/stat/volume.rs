@@ -1,27 +1,27 @@
 //! Bytes that a call sent and received.
 //!
-//! Those of messages count where the send is called and where the receive is completed, those of collective
-//! operations in each of their calls. Called by analyses that sum calls up.
+//! Messages count at the call of the send and at the completion of the receive, collective operations at each of their
+//! calls. Used by analyses that sum calls up.
 
 use belljar_trace::{Direction, Event, Phase};
 
 use belljar_job::Communicators;
 
-/// What a call moved, in bytes.
+/// The bytes that a call moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Volume {
-    /// Bytes that went out of the caller's buffers.
+    /// Bytes that left the caller's buffers.
     pub(crate) sent: u64,
-    /// Bytes that came into them.
+    /// Bytes that entered the caller's buffers.
     pub(crate) received: u64,
-    /// How many of these are the room for them, as the program asked for no status.
+    /// The part of `received` that is sizes of buffers, as the program requested no status.
     pub(crate) inexact: u64,
-    /// Collective operations whose bytes the trace does not tell; they count as 0.
+    /// Collective operations whose bytes the trace does not contain; they count as 0.
     pub(crate) unresolved: u64,
 }
 
 impl Volume {
-    /// That of an event; nothing for a call that did not return.
+    /// Returns the volume of an event; empty for a call that did not return.
     pub(crate) fn of(event: &Event, communicators: &Communicators) -> Self {
         let mut volume = Self::default();
         if event.exit.is_none() {

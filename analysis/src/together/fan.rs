@@ -1,7 +1,7 @@
-//! Events of a trace, read once and given to several analyses, each on a thread of its own.
+//! Distribution of a trace's events, read once, to several analyses, each on a separate thread.
 //!
-//! Every observer sees all events in the order of the trace, so that results are those of one thread. Events under way are bounded: a batch
-//! has so many of them, and of what they hold, and each observer has so many batches waiting. Called by `together`.
+//! Every observer sees all events in the order of the trace, so results equal those of one thread. Events in flight are bounded: a batch is
+//! limited in events and in their size, and each observer has a limited number of batches waiting. Used by `together`.
 
 use std::io;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use std::thread;
 use belljar_archive::TraceReader;
 use belljar_trace::Event;
 
-/// Batches that wait for an observer, at most.
+/// Most batches that wait for an observer.
 const AHEAD: usize = 2;
 
-/// What is told each event.
+/// A consumer of each event.
 pub(super) type Observer<'a> = Box<dyn FnMut(&Event) + Send + 'a>;
 
-/// Gives all events of `reader` to all observers.
+/// Passes all events of `reader` to all observers.
 ///
 /// # Errors
-/// When the host starts no more threads.
+/// Returns an error if no more threads can be created.
 pub(super) fn fan(reader: &mut TraceReader, observers: Vec<Observer<'_>>) -> io::Result<()> {
     thread::scope(|scope| {
         let mut ends = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn fan(reader: &mut TraceReader, observers: Vec<Observer<'_>>) -> io:
         }
         loop {
             let batch = Arc::new(reader.next_batch());
-            // An observer that is no more has panicked, which the scope tells.
+            // A missing observer has panicked, which the scope reports.
             if batch.is_empty() || ends.iter().any(|end| end.send(batch.clone()).is_err()) {
                 return Ok(());
             }

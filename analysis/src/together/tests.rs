@@ -1,4 +1,4 @@
-//! All analyses at once against the same one by one.
+//! All analyses at once compared with the same ones separately.
 
 use std::fs::OpenOptions;
 use std::path::Path;

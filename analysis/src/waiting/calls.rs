@@ -1,7 +1,7 @@
-//! Calls that may wait, until it is known for how long.
+//! Calls that may wait, until their waiting times are known.
 //!
-//! A call waits for as many operations as it completes. For each of them somebody else may have come late: the
-//! one who came last counts. Called by `collect`.
+//! A call waits for all operations that it completes. For each of them, another process may have been late: the last one counts.
+//! Used by `collect`.
 
 /// Sums over calls.
 mod sums;
@@ -17,24 +17,24 @@ use super::{CallWait, DelayCosts, FunctionWait, RankWait, WaitKind, Waiting};
 pub(crate) use sums::LabelSum;
 use sums::{FunctionSum, Kinds, RankSum, shown};
 
-/// Calls of the list of those that waited longest.
+/// Number of calls in the list of the longest waits.
 const LONGEST: usize = 10;
-/// Partners of one call that are kept for the causes of later waits.
+/// Most partners of one call that are kept for the causes of later waits.
 const MOST_PARTNERS: usize = 256;
 
 /// The number of a call.
 pub(super) type Call = u64;
 
-/// Somebody who came late.
+/// A process that was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
-    /// When they came, in picoseconds.
+    /// The time of its arrival, in picoseconds.
     pub(super) at: u64,
-    /// What kind of waiting that makes.
+    /// The cause of waiting.
     pub(super) kind: WaitKind,
-    /// Who.
+    /// The process.
     pub(super) by: Member,
-    /// The thread of it that came.
+    /// Its thread that arrived.
     pub(super) thread: Thread,
 }
 
@@ -49,23 +49,23 @@ pub(super) struct Entered {
     pub(super) thread: u32,
     /// The function.
     pub(super) function: u16,
-    /// When it was entered, in picoseconds.
+    /// Its entry, in picoseconds.
     pub(super) entry: u64,
-    /// When it returned.
+    /// Its return.
     pub(super) exit: u64,
-    /// Calls that it stands for, and the time in them, in picoseconds.
+    /// Number of calls that it stands for, and the time in them, in picoseconds.
     pub(super) calls: u64,
     pub(super) inside: u64,
-    /// Whether it is wanted in the result.
+    /// True if it counts in the result.
     pub(super) counts: bool,
-    /// Label chosen by the caller; the lower half is the number of the call site, 0 where that is unknown.
+    /// Label chosen by the caller; the lower half is the number of the call site, 0 if unknown.
     pub(super) label: u64,
     /// The loops around it.
     pub(super) loops: InLoops,
 }
 
 impl Entered {
-    /// Its thread and process.
+    /// Returns its thread and process.
     fn thread(&self) -> (Thread, Member) {
         let thread = Thread {
             process: self.process,
@@ -74,7 +74,7 @@ impl Entered {
         (thread, self.member)
     }
 
-    /// Its function and call site.
+    /// Returns its function and call site.
     fn place(&self) -> CallPlace {
         CallPlace {
             function: self.function,
@@ -87,30 +87,30 @@ impl Entered {
 struct Open {
     number: Call,
     entered: Entered,
-    /// Operations of which it is not known yet whether somebody came late.
+    /// Number of operations whose late process is still unknown.
     operations: u32,
     last: Option<Cause>,
-    /// Whom it depends on, where somebody wants to know.
+    /// Its dependencies, if they are collected.
     needed: Vec<Needed>,
-    /// Threads that it depends on and its meeting, where delays are followed.
+    /// Threads that it depends on, if delays are followed, and its meeting.
     partners: Vec<Partner>,
     met: Option<(u64, u64)>,
 }
 
-/// All calls, and what they waited.
+/// All calls and their waiting.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// What depends on whom, where somebody wants to know.
+    /// Dependencies, if they are collected.
     pub(super) dependencies: Option<Vec<Dependency>>,
     /// The causes of waits, where they are followed.
     pub(super) delays: Option<Delays>,
-    /// Calls that waited since somebody asked last, where somebody does.
+    /// Calls that waited since the last query, if they are collected.
     pub(super) waits: Option<Vec<CallWait>>,
     open: BTreeMap<Call, Open>,
     next: Call,
     functions: BTreeMap<u16, FunctionSum>,
     kinds: Kinds,
-    /// Of calls that start or end MPI.
+    /// Causes in calls that start or end MPI.
     boundary: Kinds,
     ranks: BTreeMap<ProcessKey, RankSum>,
     caused: BTreeMap<Member, u64>,
@@ -119,7 +119,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Takes a call with so many operations that it has to complete; its number.
+    /// Adds a call with this number of operations to complete, and returns its number.
     pub(super) fn enter(&mut self, entered: Entered, operations: u32) -> Call {
         let number = self.next;
         self.next += 1;
@@ -167,7 +167,7 @@ impl Calls {
         number
     }
 
-    /// Takes the result of one more operation of a call: its late process, its dependence, and the number and time of its meeting.
+    /// Adds the result of one more operation of a call: its late process, its dependence, and the number and time of its meeting.
     pub(super) fn resolve(
         &mut self,
         call: Call,
@@ -201,7 +201,7 @@ impl Calls {
         }
     }
 
-    /// Tells what a call depended on, and until when it waited for the last that came.
+    /// Records a call's dependencies, and the end of its wait for the last of them.
     fn depend(&mut self, open: &Open) {
         let entered = &open.entered;
         let Some(all) = self.dependencies.as_mut().filter(|_| entered.counts) else {
@@ -225,7 +225,7 @@ impl Calls {
         }
     }
 
-    /// Adds up what a call waited.
+    /// Adds up a call's waiting.
     fn close(&mut self, open: Open) {
         self.depend(&open);
         let entered = &open.entered;
@@ -268,7 +268,7 @@ impl Calls {
         self.add(entered, cause, wait);
     }
 
-    /// Adds a wait to the sums by cause and by process; start and end of MPI have sums of their own.
+    /// Adds a wait to the sums by cause and by process; start and end of MPI have separate sums.
     fn add(&mut self, entered: &Entered, cause: Cause, wait: CallWait) {
         let waiting = wait.waiting_ps;
         let rank = self.ranks.get_mut(&entered.process);
@@ -291,7 +291,7 @@ impl Calls {
         }
     }
 
-    /// Keeps the longest only; of equal ones the first.
+    /// Keeps only the longest; in a tie, the first.
     fn cut(&mut self) {
         self.longest.sort_by_key(|call| {
             (
@@ -304,26 +304,26 @@ impl Calls {
         self.longest.truncate(LONGEST);
     }
 
-    /// No more calls come: what open ones are known to have waited for counts.
+    /// Ends the input: open calls count with the waits known so far.
     pub(super) fn end(&mut self) {
         for open in std::mem::take(&mut self.open).into_values() {
             self.close(open);
         }
     }
 
-    /// The root causes of all waits, where they were followed.
+    /// Returns the root causes of all waits, if they were followed.
     pub(super) fn costs(&mut self, places: &Places<'_>) -> Option<DelayCosts> {
         self.end();
         self.delays.take().map(|delays| delays.finish(places))
     }
 
-    /// The sums over the calls of each label, once all calls came.
+    /// Returns the sums over the calls of each label, once all calls were added.
     pub(super) fn labelled(&mut self) -> BTreeMap<u64, LabelSum> {
         self.end();
         std::mem::take(&mut self.labels)
     }
 
-    /// The sums.
+    /// Returns the sums.
     pub(super) fn finish(mut self) -> Waiting {
         self.end();
         self.cut();

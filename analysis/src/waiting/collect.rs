@@ -1,8 +1,9 @@
 //! Waiting times from the operations of a trace.
 //!
-//! An operation stays here from its begin until it is complete and the operations of its partners are known: in a trace
-//! of a run these are as many as processes are apart. Operations whose partners stay unknown are counted, and no wait is
-//! attributed to them. Called by [`waiting`](crate::waiting()), and by analyses that continue from waits.
+//! An operation is kept from its begin until it is complete and the operations of its partners are known. In a trace of a
+//! run, the number of operations depends on the distance between processes. Operations whose partners stay unknown are
+//! counted, and no wait is attributed to them. Used by [`waiting`](crate::waiting()), and by analyses that continue from
+//! waits.
 
 /// Waiting in collective operations and other meetings.
 mod collective;
@@ -25,14 +26,14 @@ use collective::Dependence;
 struct Part {
     member: Member,
     thread: Thread,
-    /// The time at which its partners can go on, in picoseconds: the entry of the call that begins it, or that makes its
-    /// last partition ready.
+    /// The time at which its partners can continue, in picoseconds: the entry of the call that begins it, or that marks
+    /// its last partition ready.
     posted: u64,
     /// The call that completes it, and the return of that call.
     completed: Option<(Call, u64)>,
-    /// Once its partners are known, the one that came late and the one that it depends on.
+    /// Once its partners are known, the late one and the one that it depends on.
     outcome: Option<(Option<Cause>, Option<Needed>)>,
-    /// The number of its meeting, if each process depends on all, and the time at which the last of them came.
+    /// The number of its meeting, if each process depends on all, and the time at which the last of them arrived.
     met: Option<(u64, u64)>,
     role: Role,
 }
@@ -41,11 +42,11 @@ struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Send,
-    /// Of a message in partitions, with its receive if that is known.
+    /// A send of a message in partitions, with its receive if known.
     SendPartitioned(Option<OperationId>),
     Receive,
     Collective(Dependence),
-    /// In a meeting that is no collective operation.
+    /// A part in a meeting that is not a collective operation.
     Meeting(Dependence),
 }
 
@@ -56,7 +57,7 @@ pub struct WaitCollector<'a> {
     communicators: &'a Communicators,
     calls: Calls,
     operations: Operations<&'a Communicators>,
-    /// Facts of the present event.
+    /// Facts of the current event.
     facts: Vec<Fact>,
     parts: BTreeMap<OperationId, Part>,
     /// The number of meetings in `dependencies`.
@@ -70,7 +71,7 @@ pub struct WaitCollector<'a> {
 }
 
 impl<'a> WaitCollector<'a> {
-    /// A collector for the trace with this header and these communicators.
+    /// Creates a collector for the trace with this header and these communicators.
     pub fn new(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
         Self {
             header,
@@ -88,35 +89,35 @@ impl<'a> WaitCollector<'a> {
         }
     }
 
-    /// The same, with the root causes of waits, for [`costs`](Self::costs).
+    /// Enables the root causes of waits, for [`costs`](Self::costs).
     #[must_use]
     pub fn with_delays(mut self) -> Self {
         self.calls.delays = Some(Delays::default());
         self
     }
 
-    /// A collector that also keeps dependencies, for [`dependencies`](Self::dependencies).
+    /// Creates a collector that also keeps dependencies, for [`dependencies`](Self::dependencies).
     pub(crate) fn telling(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
         let mut own = Self::new(header, communicators);
         own.calls.dependencies = Some(Vec::new());
         own
     }
 
-    /// A collector that also keeps each call that waited, for [`waits`](Self::waits).
+    /// Creates a collector that also keeps each call that waited, for [`waits`](Self::waits).
     pub fn naming(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
         let mut own = Self::new(header, communicators);
         own.calls.waits = Some(Vec::new());
         own
     }
 
-    /// Takes the calls whose waits became known since the last question. That may be some time after their returns; asked
-    /// after every event, there are few at once.
+    /// Takes the calls whose waits became known since the last query. That may be some time after their returns; if
+    /// queried after every event, there are few at once.
     pub fn waits(&mut self) -> Vec<CallWait> {
         let own = self.calls.waits.as_mut();
         own.map(std::mem::take).unwrap_or_default()
     }
 
-    /// Takes the dependencies that became known since the last question, in no order.
+    /// Takes the dependencies that became known since the last query, in no order.
     pub(crate) fn dependencies(&mut self) -> Vec<Dependency> {
         let own = self.calls.dependencies.as_mut();
         own.map(std::mem::take).unwrap_or_default()
@@ -128,17 +129,17 @@ impl<'a> WaitCollector<'a> {
         self.calls.end();
     }
 
-    /// Takes an event into account. Its time counts if it `counts`; its operations are matched in any case.
+    /// Adds an event. Its time counts if it `counts`; its operations are matched in any case.
     pub fn observe(&mut self, event: &Event, counts: bool) {
         self.observe_labelled(event, counts, 0);
     }
 
-    /// The same, with a label for the call.
+    /// Adds an event with a label for the call.
     pub(crate) fn observe_labelled(&mut self, event: &Event, counts: bool, label: u64) {
         self.observe_in(event, counts, label, InLoops::default());
     }
 
-    /// The same of a call in loops.
+    /// Adds an event of a call in loops.
     pub(crate) fn observe_in(&mut self, event: &Event, counts: bool, label: u64, loops: InLoops) {
         let mut facts = std::mem::take(&mut self.facts);
         self.operations.observe(event, &mut facts);
@@ -180,12 +181,12 @@ impl<'a> WaitCollector<'a> {
         }
     }
 
-    /// Picoseconds of virtual time at a node's cycle.
+    /// Returns picoseconds of virtual time at a node's cycle.
     fn time(&self, event: &Event, cycles: u64) -> u64 {
         self.header.frequency(event.node).time_of(cycles).as_ps()
     }
 
-    /// Takes a fact into account. Operations that the event completes go to `done`.
+    /// Handles a fact. Operations that the event completes are added to `done`.
     fn learn(&mut self, fact: Fact, event: Option<&Event>, done: &mut Vec<OperationId>) {
         match fact {
             Fact::Begun {
@@ -244,7 +245,7 @@ impl<'a> WaitCollector<'a> {
         }
     }
 
-    /// A call begins an operation. Accesses to windows, locks and notices are not followed.
+    /// Handles a call that begins an operation. Accesses to windows, locks and notices are not followed.
     fn begin(&mut self, event: &Event, operation: OperationId, origin: Origin, what: Operation) {
         let role = match what {
             Operation::Send {
@@ -275,7 +276,7 @@ impl<'a> WaitCollector<'a> {
         self.parts.insert(operation, part);
     }
 
-    /// A send and a receive belong together.
+    /// Pairs a send and a receive.
     fn pair(&mut self, send: OperationId, receive: OperationId) {
         let (Some(sender), Some(receiver)) = (self.parts.get(&send), self.parts.get(&receive))
         else {
@@ -302,7 +303,7 @@ impl<'a> WaitCollector<'a> {
         self.resolve(send, for_send);
     }
 
-    /// A partition of a message is ready.
+    /// Handles a ready partition of a message.
     fn ready(&mut self, send: OperationId, event: Option<&Event>) {
         let at = event.map(|event| self.time(event, event.entry));
         if let (Some(part), Some(at)) = (self.parts.get_mut(&send), at) {
@@ -310,7 +311,7 @@ impl<'a> WaitCollector<'a> {
         }
     }
 
-    /// The partners of an operation stay unknown.
+    /// Handles an operation whose partners stay unknown.
     fn lose(&mut self, operation: OperationId) {
         let role = self.parts.get(&operation).map(|part| part.role);
         match role {
@@ -321,7 +322,7 @@ impl<'a> WaitCollector<'a> {
         self.resolve(operation, (None, None));
     }
 
-    /// The partners of a part are known: the one that came late, and the one that it depends on.
+    /// Handles a part whose partners are known: the late one, and the one that it depends on.
     fn resolve(&mut self, part: OperationId, outcome: (Option<Cause>, Option<Needed>)) {
         if let Some(own) = self.parts.get_mut(&part) {
             own.outcome = Some(outcome);
@@ -339,7 +340,8 @@ impl<'a> WaitCollector<'a> {
         };
         self.parts.remove(&part);
         // A send that returned before its receive was posted did not wait, nor did a call that returned before the last
-        // process of its meeting came: a fence whose assertions need no other process, a communicator freed locally.
+        // process of its meeting came. Examples are a fence whose assertions need no other process, and a communicator
+        // freed locally.
         let meets = matches!(own.role, Role::Meeting(_));
         let alone = cause.is_some_and(|cause| {
             (meets || cause.kind == WaitKind::LateReceiver) && exit <= cause.at
@@ -350,7 +352,7 @@ impl<'a> WaitCollector<'a> {
         }
     }
 
-    /// Takes the facts that follow the last event into account.
+    /// Handles the facts that follow the last event.
     fn last_facts(&mut self) {
         let mut facts = Vec::new();
         self.operations.end(&mut facts);
@@ -359,25 +361,25 @@ impl<'a> WaitCollector<'a> {
         }
     }
 
-    /// The sums over the calls of each label, once all events came.
+    /// Returns the sums over the calls of each label, once all events were added.
     pub(crate) fn labelled(&mut self) -> BTreeMap<u64, LabelSum> {
         self.last_facts();
         self.calls.labelled()
     }
 
-    /// The root causes of waits, once all events came; `None` where they were not followed.
+    /// Returns the root causes of waits, once all events were added; `None` if they were not followed.
     pub(crate) fn costs(&mut self, places: &Places<'_>) -> Option<DelayCosts> {
         self.last_facts();
         self.calls.costs(places)
     }
 
-    /// The waiting times.
+    /// Returns the waiting times.
     pub fn finish(mut self) -> Waiting {
         let delays = self.costs(&Places::default());
         self.finish_with(delays)
     }
 
-    /// The waiting times, with these root causes.
+    /// Returns the waiting times, with these root causes.
     pub(crate) fn finish_with(mut self, delays: Option<DelayCosts>) -> Waiting {
         self.last_facts();
         let (lone_sends, lone_receives) = self.operations.unmatched();

@@ -1,22 +1,22 @@
 //! Delay costs: the root causes of waits, along chains of waits.
 //!
-//! A wait of a rank B for a rank A has its causes in the time of A since B had last caught up with A: B had received a
-//! message of A, A had waited for B, both had left a meeting, or MPI had begun. In that time A spent longer than B did. The surplus of
-//! A in each code, over what B spent in the same code, is a *delay*; the wait's share of it is a *direct* cost. The waits
-//! of A in that time were passed on: the wait's share of these goes to *their* causes, as *indirect* costs. Shares are in
-//! proportion and add up to the wait, so that all costs add up to all waiting. The definition is that of D. Böhme, M. Geimer, F. Wolf
-//! and L. Arnold, "Identifying the root causes of wait states in large-scale parallel applications" (ICPP 2010; ACM
-//! TOPC 3(2), 2016), whose short-term and long-term costs are direct and indirect ones. They replay the trace backwards;
-//! here each thread carries the causes of its latest waits forward, so that one pass with bounded memory does. Two rules
-//! follow from that: waits of A and of B for the same cause are compared, too, and B never delays itself.
+//! A wait of a rank B for a rank A has its causes in the time of A since B had last caught up with A. B catches up by receiving a
+//! message from A, by a wait of A for B, by leaving a meeting of both, or at the begin of MPI. In that time A spent longer than B did.
+//! The surplus of A in each code, over B's time in the same code, is a *delay*; the wait's share of it is a *direct* cost. The waits
+//! of A in that time were passed on: the wait's share of these goes to *their* causes, as *indirect* costs. Shares are in proportion
+//! and add up to the wait, so that all costs add up to all waiting. The definition was introduced by D. Böhme, M. Geimer, F. Wolf and
+//! L. Arnold, "Identifying the root causes of wait states in large-scale parallel applications" (ICPP 2010; ACM TOPC 3(2), 2016),
+//! whose short-term and long-term costs are direct and indirect ones. They replay the trace backwards; here each thread carries the
+//! causes of its latest waits forward, so that one pass with bounded memory suffices. Two rules follow: waits of A and of B for the
+//! same cause are compared, too, and B never delays itself.
 //!
-//! Calls are taken in the order of their threads, a call once the causes of its wait are known. Called by `calls`.
+//! Calls are processed in the order of their threads, each call once the causes of its wait are known. Used by `calls`.
 
 /// The costs by rank, code, function and loop.
 mod costs;
 /// Causes and their shares.
 mod shares;
-/// Recent stretches of a thread.
+/// The recent past of a thread.
 mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,9 +30,9 @@ use costs::{Codes, Costs};
 use shares::{Cause, Share, scaled};
 use timeline::{Components, Timeline, Together};
 
-/// Stretches of all threads that are kept at once.
+/// Most stretches of all threads that are kept at once.
 const MOST_STRETCHES: usize = 1 << 20;
-/// Calls that wait for the causes of earlier waits, of all threads.
+/// Most calls of all threads that wait for the causes of earlier waits.
 const MOST_PENDING: usize = 1 << 21;
 
 /// A thread of a process.
@@ -47,34 +47,34 @@ pub(crate) struct Thread {
 pub(crate) struct CallPlace {
     /// The function.
     pub(super) function: u16,
-    /// Its call site's number, 0 where that is unknown.
+    /// Its call site's number, 0 if unknown.
     pub(super) site: u32,
 }
 
 /// Numbers of the loops around a call, and around the work before it; 0 outside of loops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InLoops {
-    /// Around the call.
+    /// The number around the call.
     pub(crate) call: u32,
-    /// Around the work since the call before.
+    /// The number around the work since the call before.
     pub(crate) work: u32,
 }
 
-/// A thread that a call depended on, and the time at which it came, in picoseconds.
+/// A thread that a call depended on, and the time of its arrival, in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Partner {
     pub(super) thread: Thread,
     pub(super) at: u64,
 }
 
-/// A call whose waiting is known.
+/// A call with known waiting.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Closed {
-    /// The partner that came last, if the call waited.
+    /// The partner that arrived last, if the call waited.
     pub(super) waited_for: Option<Partner>,
     /// All partners.
     pub(super) partners: Vec<Partner>,
-    /// The meeting of several threads, and the time at which the last of them came.
+    /// The meeting of several threads, and the time at which the last of them arrived.
     pub(super) met: Option<(u64, u64)>,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// A thread's call returned. With `open`, [`close`](Self::close) follows for it.
+    /// Handles the return of a thread's call. With `open`, [`close`](Self::close) follows for it.
     pub(super) fn enter(
         &mut self,
         (thread, member): (Thread, Member),
@@ -145,7 +145,7 @@ impl Delays {
         }
     }
 
-    /// The waiting of a call is known.
+    /// Handles a call with known waiting.
     pub(super) fn close(&mut self, (thread, member): (Thread, Member), call: Call, closed: Closed) {
         let actor = self.actor(thread, member);
         let pending = &mut self.actors[actor as usize].pending;
@@ -170,12 +170,12 @@ impl Delays {
         number
     }
 
-    /// Stretches that each thread keeps.
+    /// Returns the number of stretches that each thread keeps.
     fn most(&self) -> usize {
         (MOST_STRETCHES / self.actors.len().max(1)).clamp(16, 1024)
     }
 
-    /// A call is the first of its thread that is pending: the work before it is past.
+    /// Handles a call that has become the first pending one of its thread: the work before it is past.
     fn begin(&mut self, actor: u32) {
         let most = self.most();
         let own = &mut self.actors[actor as usize];
@@ -195,7 +195,7 @@ impl Delays {
         }
     }
 
-    /// Takes calls into the past, as far as causes are known.
+    /// Moves calls into the past, as far as causes are known.
     fn follow(&mut self) {
         while let Some(actor) = self.ready.pop() {
             while self.is_known(actor) {
@@ -226,13 +226,13 @@ impl Delays {
         false
     }
 
-    /// Takes the first pending call of a thread although the causes of its wait are not known.
+    /// Moves the first pending call of a thread into the past although the causes of its wait are unknown.
     fn force(&mut self, actor: u32) {
         self.pass(actor, false);
         self.follow();
     }
 
-    /// The first pending call of a thread is past; its wait has `known` causes.
+    /// Moves the first pending call of a thread into the past; its wait has `known` causes.
     fn pass(&mut self, actor: u32, known: bool) {
         let most = self.most();
         let Some(call) = self.actors[actor as usize].pending.pop_front() else {
@@ -278,7 +278,7 @@ impl Delays {
         self.begin(actor);
     }
 
-    /// The causes of a wait of `own` for `other`, from `entry` until `until`, with their shares.
+    /// Returns the causes of a wait of `own` for `other`, from `entry` until `until`, with their shares.
     fn causes(&self, (own, other): (u32, u32), (entry, until): (u64, u64)) -> Vec<Share> {
         let (waiting, late) = (&self.actors[own as usize], &self.actors[other as usize]);
         let since = self.together((own, other), (entry, until));
@@ -301,14 +301,14 @@ impl Delays {
         shares
     }
 
-    /// The latest point at which `own` had caught up with `other`, before a wait for it.
+    /// Returns the latest point at which `own` had caught up with `other`, before a wait for it.
     fn together(&self, (own, other): (u32, u32), (entry, until): (u64, u64)) -> Together {
         let (waiting, late) = (
             &self.actors[own as usize].timeline,
             &self.actors[other as usize].timeline,
         );
         let forward = waiting.points(other);
-        // Points of the other thread count where it had waited: otherwise it was late already.
+        // Points of the other thread count only if it had waited: otherwise it was already late.
         let backward = late
             .points(own)
             .filter(|point| point.own == point.other)
@@ -325,14 +325,14 @@ impl Delays {
         latest.unwrap_or(Together { own: 0, other: 0 })
     }
 
-    /// The surplus of the thread that was waited for.
+    /// Returns the surplus of the thread that was waited for.
     fn surplus(
         &self,
         (own, other): (u32, u32),
         spent: Components,
         mut compared: Components,
     ) -> Vec<Share> {
-        // Codes in different loops are compared, as ranks of different classes number their loops apart.
+        // Codes in different loops are compared, as ranks of different classes number their loops separately.
         let mut codes: BTreeMap<u32, u64> = BTreeMap::new();
         for (code, time) in &compared.codes {
             let sum = codes.entry(self.codes.bare(*code)).or_default();
@@ -365,7 +365,7 @@ impl Delays {
         shares
     }
 
-    /// No more calls come: the costs, of code whose places are called so.
+    /// Ends the input and returns the costs, with code named by `places`.
     pub(super) fn finish(mut self, places: &Places<'_>) -> DelayCosts {
         // Open waits get no more stretches.
         for actor in 0..self.actors.len() as u32 {

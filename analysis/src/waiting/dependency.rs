@@ -1,8 +1,8 @@
-//! What depends on whom in time: the edges along which delays pass from process to process.
+//! Dependencies in time: the edges along which delays pass from process to process.
 //!
-//! A call can be left when whatever it needs is there; [`Dependency`] says since when. A collective operation in which many
-//! depend on many is a point of its own between them, so that dependencies are as many as processes and not as many as pairs. Made
-//! by the collector as calls are matched; followed backwards by `path`.
+//! A call returns when everything that it needs is available; [`Dependency`] has the time of that. A collective operation in which
+//! many depend on many is a separate point between them, so the number of dependencies grows with the processes and not with the
+//! pairs. Created by the collector as calls are matched; followed backwards by `path`.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -12,21 +12,21 @@ use belljar_job::Member;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Point(u64);
 
-/// Marks numbers of meetings; jobs are never as many.
+/// Marks numbers of meetings; there are never that many jobs.
 const MEETING: u64 = 1 << 63;
 
 impl Point {
-    /// A process.
+    /// Creates the point of a process.
     pub(crate) fn process(member: Member) -> Self {
         Self((u64::from(member.job) << 32 | u64::from(member.rank)) & !MEETING)
     }
 
-    /// The meeting of this number.
+    /// Creates the point of the meeting with this number.
     pub(super) fn meeting(number: u64) -> Self {
         Self(number | MEETING)
     }
 
-    /// The process, if it is one.
+    /// Returns the process, if it is one.
     pub(crate) fn member(self) -> Option<Member> {
         (self.0 & MEETING == 0).then_some(Member {
             job: (self.0 >> 32) as u32,
@@ -34,37 +34,37 @@ impl Point {
         })
     }
 
-    /// As a number.
+    /// Returns it as a number.
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
 
-    /// From a number.
+    /// Creates it from a number.
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 }
 
-/// One depends on another: it continues at `ready`, and could continue later only if the other one came later than
-/// that. Times are in picoseconds.
+/// A dependence of one point on another: the first continues at `ready`, and would continue later only if the other came later
+/// than that. Times are in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dependency {
-    /// When the one that depends continues.
+    /// The time at which the dependent continues.
     pub(crate) ready: u64,
-    /// Among those of one time, those of a lower level follow later in time.
+    /// Among dependencies at the same time, those with a lower level follow later in time.
     pub(crate) level: u32,
-    /// Who depends.
+    /// The dependent.
     pub(crate) who: Point,
-    /// On whom.
+    /// The point that it depends on.
     pub(crate) on: Point,
-    /// Since when that one is there; of a wait, when it began.
+    /// The time of the other's arrival; for a wait, the time at which the wait began.
     pub(crate) at: u64,
-    /// Whether this is a wait: a process did nothing else from `at` until `ready`, when the other one came.
+    /// True if this is a wait: a process was idle from `at` until `ready`, when the other one came.
     pub(crate) waited: bool,
 }
 
 impl Dependency {
-    /// Processes that depend on something: in a meeting of so many levels, those of a level.
+    /// Creates the dependence of processes at one level of a meeting with several levels.
     pub(super) fn on(who: Point, ready: u64, on: Point, at: u64, level: u32) -> Self {
         Self {
             ready,
@@ -94,13 +94,13 @@ impl PartialOrd for Dependency {
     }
 }
 
-/// Somebody on whom a call depends.
+/// A process on which a call depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Needed {
-    /// Where delays come from.
+    /// The origin of delays.
     pub(super) on: Point,
-    /// Since when it is there.
+    /// The time of its arrival.
     pub(super) at: u64,
-    /// Who is waited for if it is late.
+    /// The process that is waited for if it is late.
     pub(super) by: Member,
 }

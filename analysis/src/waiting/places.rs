@@ -1,7 +1,8 @@
 //! Waiting by call site and by phase of the program.
 //!
-//! Each call has a label of its site and its phase, and sums are over labels: so that whatever is asked for, the trace is read
-//! once for it, with its communicators known. Phases take two readings before. Called by `belljar trace wait` and by `diff`.
+//! Each call has a label of its site and its phase, and sums are over labels. One pass over the trace, with known
+//! communicators, therefore suffices for any combination. Phases need two earlier passes. Used by `belljar trace wait` and by
+//! `diff`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,24 +20,24 @@ use crate::dump::frames::FrameNames;
 use crate::phases::ProgramPhase;
 use crate::sites::number::SiteNumbers;
 
-/// By what waiting is told besides what every result has.
+/// Additional dimensions of the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitBy {
-    /// Sites are told apart by so many frames at most; `None`: by as many as the trace has.
+    /// Most frames by which sites are distinguished; `None` for all frames of the trace.
     pub frames: Option<u8>,
-    /// Phases of the program, too.
+    /// True to add phases of the program.
     pub phases: bool,
-    /// The root causes of waits, too.
+    /// True to add the root causes of waits.
     pub delays: bool,
-    /// Root causes by loop, too; needs `delays`.
+    /// True to add root causes by loop; needs `delays`.
     pub loops: bool,
 }
 
-/// Waiting times in the wanted calls of the trace at `path`, and whether it is complete. All calls are matched, wanted
-/// or not.
+/// Computes waiting times in the selected calls of the trace at `path`, and returns whether it is complete. All calls are
+/// matched, selected or not.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn waiting(
     path: &Path,
     filter: &Filter,
@@ -47,7 +48,7 @@ pub fn waiting(
     Ok((waiting, state))
 }
 
-/// The same of a trace with these communicators, with sites that never waited, too.
+/// Computes the same for a trace with these communicators, including sites without waits.
 pub(crate) fn measured(
     path: &Path,
     communicators: &Communicators,
@@ -89,7 +90,7 @@ pub(crate) fn measured(
     Ok((waiting, reader.state().clone()))
 }
 
-/// The waiting times, with root causes by site and by loop where they were followed.
+/// Returns the waiting times, with root causes by site and by loop if they were followed.
 fn rooted(
     mut collector: WaitCollector<'_>,
     sites: &SiteNumbers,
@@ -102,8 +103,8 @@ fn rooted(
     collector.finish_with(delays)
 }
 
-/// The waiting times of a trace all of whose events `collector` saw, each labelled with its number among `sites`, in
-/// loops of these names.
+/// Returns the waiting times of a trace, after `collector` has seen all events, each labelled with its number among `sites`,
+/// in loops of these names.
 pub(crate) fn by_labels(
     mut collector: WaitCollector<'_>,
     sites: &SiteNumbers,
@@ -116,7 +117,7 @@ pub(crate) fn by_labels(
     waiting
 }
 
-/// A call's label: its phase's number in the upper half, its site's in the lower.
+/// Returns a call's label: its phase's number in the upper half, its site's in the lower.
 fn label(site: u32, phase: Option<ProgramPhase>) -> u64 {
     let phase = phase.map_or(0, |phase| phase as u64);
     phase << 32 | u64::from(site)
@@ -165,13 +166,13 @@ fn by_site(labels: &BTreeMap<u64, LabelSum>, sites: &SiteNumbers) -> Vec<SiteWai
         }
     });
     let mut stats: Vec<SiteWait> = stats.collect();
-    // Equal ones in the order in which they came up.
+    // Ties are in the order of appearance.
     stats.sort_by_key(|stat| Reverse(stat.waiting_ps));
     stats
 }
 
 impl Waiting {
-    /// Names the places of all frames in files.
+    /// Names the functions of all frames in files.
     pub fn name(&mut self, names: &mut FrameNames<'_>) {
         let frames = self.sites.iter_mut().flat_map(|site| &mut site.frames);
         let codes = self.delays.iter_mut().flat_map(|delays| &mut delays.codes);

@@ -1,6 +1,6 @@
 //! Waiting times as text and as JSON.
 //!
-//! Both have the same figures. Called by `belljar trace wait`.
+//! Both have the same figures. Used by `belljar trace wait`.
 
 /// Root causes.
 mod delays;
@@ -12,14 +12,14 @@ use super::{KindWait, RankDelay, RankWait, Waiting};
 use crate::dump::frames::lines;
 use crate::table::{Table, count, counted, counted_as, percent, time};
 
-/// Call sites that text shows.
+/// Number of call sites that the text shows.
 const SITES: usize = 20;
 
 impl Waiting {
     /// Writes the waiting times as text tables.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         self.write_ranks(out)?;
         self.write_delays(out)?;
@@ -263,25 +263,25 @@ impl Waiting {
     /// Writes the waiting times as one JSON object.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
 }
 
-/// Direct cost, indirect cost and both, as cells.
+/// Formats direct cost, indirect cost and both, as cells.
 fn costs_of(rank: &&RankDelay) -> [String; 3] {
     [rank.direct_ps, rank.indirect_ps, rank.total_ps].map(time)
 }
 
-/// The cause that made wait longest.
+/// Returns the cause with the longest waiting.
 fn most(kinds: &[KindWait]) -> String {
     let most = kinds.iter().max_by_key(|kind| kind.waiting_ps);
     most.map_or_else(String::new, |kind| kind.kind.name().to_owned())
 }
 
-/// A process's name for people.
+/// Formats a process's name.
 fn name(jobs: bool, job: u32, rank: u32) -> String {
     match jobs {
         true => format!("{job}.{rank}"),

@@ -1,4 +1,4 @@
-//! Traces of which all waiting times were worked out by hand.
+//! Traces with all waiting times computed by hand.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Ranks {
     }
 }
 
-/// Kind, rank, function, nanoseconds and for whom, the longest first.
+/// Returns kind, rank, function, nanoseconds and the process waited for, the longest first.
 fn calls(found: &Waiting) -> Vec<(WaitKind, u32, &'static str, u64, u32)> {
     let call = |call: &CallWait| {
         let nanoseconds = call.waiting_ps / 1000;
@@ -46,7 +46,7 @@ fn receives_wait_for_late_senders_and_sends_for_late_receivers() {
     // Received 300 after the send was entered, which returned later still.
     ranks.send(0, (3000, 4000), 1, 2);
     ranks.receive(1, (3300, 4000), 0, 0, 2);
-    // Sent and gone before anybody asks.
+    // Sent and complete before the receive is posted.
     ranks.send(0, (5000, 5100), 1, 3);
     ranks.receive(1, (6000, 6100), 0, 0, 3);
     let found = ranks.waiting();
@@ -131,7 +131,7 @@ fn a_wildcard_that_may_have_got_either_is_counted_and_holds_nobody_up() {
     for cancels in [false, true] {
         let mut ranks = Ranks::new(3);
         let any = [BUFFER, int(4), BYTE, int(ANY), int(7), WORLD, 1];
-        // A blocking receive cannot be cancelled, and a request that was cancelled may have got nothing.
+        // A blocking receive cannot be cancelled, and a cancelled request may have received nothing.
         if cancels {
             let request = ranks.guests[0].handles(&[0]);
             let post = [&any[..6], &[request]].concat();
@@ -252,7 +252,7 @@ fn calls_that_synchronise_wait_for_the_last_that_comes() {
         (WaitKind::AllToAll, 2, "MPI_Comm_dup", 500, 1),
     ];
     assert_eq!(calls(&found), expected);
-    // Start and end of MPI stand apart: 300 and 200 of waiting, in 1200 - 300 - 100 of time.
+    // Start and end of MPI are separate: 300 and 200 of waiting, in 1200 - 300 - 100 of time.
     let [end] = found.start_and_end[..] else {
         panic!("{found:?}");
     };
@@ -329,7 +329,7 @@ fn what_has_no_partner_is_counted() {
     assert!(text.contains("1 send has no receive"), "{text}");
 }
 
-/// A trace of a stencil with a site for each function, in a file.
+/// Writes a trace of a stencil with a site for each function to a file.
 fn stencil_file() -> (tempfile::NamedTempFile, Stencil) {
     let stencil = Stencil {
         width: 3,
@@ -385,7 +385,7 @@ fn sites_and_phases_are_parts_of_the_whole() {
         assert_eq!(site.frames.len(), 1);
     }
     let phases = &found.phases;
-    // Phases have all calls; sums by cause leave out those that start or end MPI.
+    // Phases have all calls; sums by cause exclude the start and the end of MPI.
     let apart: u64 = found.start_and_end.iter().map(|it| it.waiting_ps).sum();
     assert!(apart > 0);
     assert_eq!(
@@ -395,7 +395,7 @@ fn sites_and_phases_are_parts_of_the_whole() {
     let calls: Vec<u64> = phases.iter().map(|phase| phase.calls).collect();
     // Init and Finalize of each rank are outside of the loop.
     assert_eq!(calls, [6, stencil.calls() - 12, 6]);
-    // A filter has the same of a phase.
+    // A filter selects the same calls of a phase.
     let phases = Arc::new(crate::phases(file.path()).unwrap());
     let wanted = ProgramPhase::MainLoop;
     let filter = Filter {

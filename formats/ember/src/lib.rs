@@ -1,13 +1,14 @@
-//! A model as a motif of SST's Ember, the form in which the seed of extrapolation had its own by hand.
+//! A model as a motif of SST's Ember, in the form of earlier motifs that were written by hand.
 //!
-//! A motif is C++ that says which events a rank has next. Loops, peers, requests and communicators become tables in it; bytes and times become lines of two parameter files, by
-//! call site and by transition, as functions of ranks and size. What Ember has no events for is refused or said. Called by `belljar model export ember`.
+//! A motif is C++ that returns the next events of a rank. Loops, peers, requests and communicators become tables in it; bytes and times become lines of two parameter
+//! files, by call site and by transition, as functions of ranks and size. Operations without events in Ember are refused or reported. Used by `belljar model export
+//! ember`.
 
 /// Events for collective operations.
 mod operations;
 /// Functions as lines of parameter files.
 mod parameters;
-/// What the motif's tables say.
+/// The motif's tables.
 mod tables;
 
 use belljar_model::{Model, ModelError};
@@ -17,7 +18,7 @@ use tables::Tables;
 /// A motif, as the texts of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Motif {
-    /// What it is called: `NAMEMotif` in configurations, `emberNAME.h` and `.cc` as files.
+    /// Its name: `NAMEMotif` in configurations, `emberNAME.h` and `.cc` as files.
     pub name: String,
     /// The header.
     pub header: String,
@@ -27,33 +28,33 @@ pub struct Motif {
     pub bytes: String,
     /// Nanoseconds by transition.
     pub times: String,
-    /// What of the model is not in it.
+    /// Parts of the model that the motif lacks.
     pub warnings: Vec<String>,
 }
 
-/// Why there is no motif of a model.
+/// An error in creating a motif of a model.
 #[derive(Debug, thiserror::Error)]
 pub enum MotifError {
     /// The model is damaged.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Ember has nothing like it.
+    /// Ember has no equivalent of a function.
     #[error("Ember has no event for {function}: {why}")]
     Missing {
         /// The function.
         function: String,
-        /// Why there is none.
+        /// The reason.
         why: &'static str,
     },
-    /// No class of C++ can be called so.
+    /// The name is not valid for a class of C++.
     #[error("a motif cannot be called {0:?}: give it a name of letters and digits with --name")]
     Name(String),
 }
 
-/// The motif of a model, called so.
+/// Creates the motif of a model, with this name.
 ///
 /// # Errors
-/// [`MotifError`] when the model is damaged, or does what Ember has no events for.
+/// Returns [`MotifError`] if the model is damaged, or has operations without events in Ember.
 pub fn ember(model: &Model, name: &str) -> Result<Motif, MotifError> {
     let letters = name.starts_with(|it: char| it.is_ascii_alphabetic());
     if !letters || !name.chars().all(|it| it.is_ascii_alphanumeric()) {

@@ -1,10 +1,10 @@
 //! Ember's events for collective operations.
 //!
-//! Ember has fewer operations than MPI; some become another one that moves as much. Called by `tables`.
+//! Ember has fewer operations than MPI; some are replaced by another one that moves as much. Used by `tables`.
 
 use belljar_mpi::Operation;
 
-/// Ember's event for an operation. `None` where it has no event of the kind.
+/// Returns Ember's event for an operation. `None` if Ember has no such event.
 pub(super) fn named(operation: Operation) -> Option<&'static str> {
     Some(match operation {
         Operation::Barrier => "BARRIER",

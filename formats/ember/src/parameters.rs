@@ -1,28 +1,28 @@
 //! Functions as lines of parameter files.
 //!
-//! A line has one call site, or two of a transition, then the threads of a rank, the form and its numbers: `CONSTANT v`, `EXPONENTIAL A B C D` for `exp(A nodes size + B nodes + C size + D)`
-//! as the seed has them, `TERMS` with five numbers for each sum: a factor, and exponents of the nodes, of their logarithm, of the size and of its logarithm; `POLYNOMIAL` with its order,
-//! centre and half span of nodes and size, and coefficients. Nodes are ranks here. Called by `tables`.
+//! A line has one call site, or the two of a transition, then the threads of a rank, the form and its numbers. The form `CONSTANT v` is a constant, and `EXPONENTIAL A B
+//! C D` is `exp(A nodes size + B nodes + C size + D)`. `TERMS` has five numbers for each sum: a factor, and exponents of the nodes, of their logarithm, of the size and
+//! of its logarithm. `POLYNOMIAL` has its order, centre and half span of nodes and size, and coefficients. Nodes are ranks here. Used by `tables`.
 
 use std::fmt::Write;
 
 use belljar_model::Values;
 use belljar_model::fit::{Fitted, Form, Term};
 
-/// Sites of further functions of the same value are so much further each.
+/// Distance between the sites of several functions for the same value.
 const PART: u64 = 1_000_000;
 
-/// The lines of both files.
+/// The lines of both parameter files.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parameters {
     pub(super) bytes: String,
     pub(super) times: String,
-    /// Sites of bytes that were given out.
+    /// Number of allocated sites of bytes.
     sites: u32,
 }
 
 impl Parameters {
-    /// Writes the functions of bytes, or of turns; the site that they have.
+    /// Writes the functions of bytes, or of turns, and returns their site.
     pub(super) fn bytes(&mut self, values: &Values) -> u32 {
         self.sites += 1;
         for (part, function) in (0..).zip(values.functions()) {
@@ -32,7 +32,7 @@ impl Parameters {
         self.sites
     }
 
-    /// Writes the functions of the time from one call site to another, which are in picoseconds, as nanoseconds.
+    /// Writes the functions of the time from one call site to another, converted from picoseconds to nanoseconds.
     pub(super) fn times(&mut self, (from, to): (u32, u32), values: &Values) {
         for (part, function) in (0..).zip(values.functions()) {
             let to = u64::from(to) + part * PART;
@@ -41,7 +41,7 @@ impl Parameters {
     }
 }
 
-/// A function's form and numbers, times a factor.
+/// Formats a function's form and numbers, multiplied by a factor.
 fn line(function: &Fitted, factor: f64) -> String {
     let by = |index: usize| function.coefficients.get(index).copied().unwrap_or(0.0) * factor;
     let term = |by: f64, term: Term| {

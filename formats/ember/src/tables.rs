@@ -1,6 +1,6 @@
-//! What a motif's tables say: steps, calls, messages, relations, values.
+//! A motif's tables: steps, calls, messages, relations, values.
 //!
-//! Calls are numbered through all classes; call sites of parameter files are these numbers from 1. Called by `ember`.
+//! Calls are numbered across all classes; these numbers from 1 are the call sites of parameter files. Used by `ember`.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::MotifError;
 use crate::operations::{becomes_allreduce, named};
 use crate::parameters::Parameters;
 
-/// The tag of messages that stand for a gather.
+/// The tag of messages that replace a gather.
 const GATHER_TAG: i32 = 32_000;
 
 /// Reason for the refusal of a call whose peers a motif cannot compute.
@@ -40,7 +40,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Those of a model, whose functions are written to `parameters`.
+    /// Creates the tables of a model, and writes its functions to `parameters`.
     pub(super) fn of(model: &Model, parameters: &mut Parameters) -> Result<Self, MotifError> {
         let templates = model.templates()?;
         let mut tables = Self::default();
@@ -78,7 +78,7 @@ impl Tables {
             ("int", "completionStarts", &tables.completion_starts),
         ];
         for (kind, name, lines) in all {
-            // An array of nothing is none of C++'s.
+            // C++ has no empty arrays.
             let lines = match lines {
                 [] => "{}".to_owned(),
                 lines => lines.join(",\n    "),
@@ -141,7 +141,7 @@ impl Tables {
             Values::ByTurn(_) => ("BYTURN", &[][..]),
             Values::Periodic(_) => ("PERIODIC", &[][..]),
             Values::Profile(_, parts) => ("PROFILE", parts.as_slice()),
-            // Refused before: a motif has no form for it.
+            // Refused before, as a motif has no form for it.
             Values::Divided { .. } => ("PERIODIC", &[][..]),
         };
         let (count, at, parts) = (values.functions().len(), self.profiles.len(), profile.len());
@@ -251,7 +251,7 @@ impl Tables {
         })
     }
 
-    /// Ember's event for a collective operation.
+    /// Returns Ember's event for a collective operation.
     fn operation(&mut self, event: &Event, own: &Collective) -> Result<&'static str, MotifError> {
         if !event.started.is_empty() {
             self.warnings.push(format!(
@@ -261,7 +261,7 @@ impl Tables {
         }
         let known = match own.operation {
             Some(operation) => named(operation),
-            // Frees of communicators and windows synchronise at most.
+            // Frees of communicators and windows at most synchronise.
             None if own.sent.bytes == Some(0) && own.received.bytes == Some(0) => Some("BARRIER"),
             None => None,
         };
@@ -303,7 +303,7 @@ impl Tables {
         }
     }
 
-    /// The communicator that a call makes, -1 for none; relations of colour and key, -1 where it is like its parent; and that.
+    /// Returns the communicator that a call creates, -1 for none; relations of colour and key, -1 if it is like its parent; and the parent.
     fn made(
         &mut self,
         call: &CallModel,
@@ -377,7 +377,7 @@ fn missing(event: &Event, why: &'static str) -> MotifError {
     }
 }
 
-/// Whether an amount is of each member, and not of all together.
+/// True if an amount is per member, and not the total.
 fn is_share(amount: &Amount) -> bool {
     amount.share != Share::Whole && amount.pieces.is_empty() && amount.bytes != Some(0)
 }
@@ -393,7 +393,7 @@ fn role(role: Role) -> (&'static str, (u8, bool)) {
         Role::Borders(grid) => ("BORDERS", of(grid)),
         Role::BordersAndFirst(grid) => ("BORDERSANDFIRST", of(grid)),
         Role::Half => ("SECONDHALF", (1, false)),
-        // The number stands where others have how many dimensions their grid has.
+        // The number is in place of the number of dimensions of a grid.
         Role::Multiple(of) => (
             "MULTIPLE",
             (u8::try_from(of.max(1)).unwrap_or(u8::MAX), false),
@@ -412,7 +412,8 @@ fn by_instance(by: Counter) -> Option<i32> {
     }
 }
 
-/// A relation as a line of the motif's table; `None` for a rule that motifs do not have: its kind, a grid, whether that ascends, and three numbers.
+/// Formats a relation as a line of the motif's table, with its kind, a grid, whether that ascends, and three numbers; `None` for a rule that motifs
+/// do not have.
 fn relation_line(relation: &Relation) -> Option<String> {
     let none = Grid {
         dimensions: 1,

@@ -1,31 +1,31 @@
-//! What members give and get in collective operations, by what formats tell of it.
+//! Amounts that members send and receive in collective operations, from the figures of the formats.
 //!
-//! Archives tell bytes that go out of and come into a process in sum. Score-P counts each member that data goes to or comes from, also where the library sends
-//! it once; Belljar's own archives have what is in the buffers. Of operations whose members have pieces of several lengths, only the sum is told: all are taken
-//! for equal. Called by the readers.
+//! Archives contain the total bytes sent and received by a process. Score-P counts each member that data goes to or comes from, even if the library sends it only
+//! once; Belljar's own archives have the contents of the buffers. For operations with pieces of several lengths, only the sum is known: all pieces are assumed to be
+//! equal. Used by the readers.
 
 use belljar_mpi::Operation;
 use belljar_trace::{Amount, Event, Share, Who};
 
-/// What stands where pieces are equal, before their number.
+/// Marks equal pieces, before their number.
 const EQUAL: u64 = u64::MAX;
-/// Pieces that are written out, at most; where there are more, they are not known.
+/// Most pieces that are expanded; with more, they are unknown.
 const MOST_PIECES: u64 = 1 << 14;
 
-/// How an archive's writer counts bytes.
+/// The way in which an archive's writer counts bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// What is in the buffers, as Belljar.
+    /// The contents of the buffers, like Belljar.
     Buffers,
-    /// What goes to and comes from each member, as Score-P.
+    /// The bytes to and from each member, like Score-P.
     Members,
 }
 
-/// A process's part in an operation, as it is told.
+/// A process's part in an operation, as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) operation: Operation,
-    /// Bytes that go out and come in.
+    /// Bytes sent and received.
     pub(crate) sent: u64,
     pub(crate) received: u64,
     /// Members of the communicator, and the process's rank among them.
@@ -54,7 +54,7 @@ const NUMBERED: [Operation; 17] = [
     Operation::ReduceScatterBlock,
 ];
 
-/// The operation of this number in OTF2. `None` for operations that create objects, and for numbers of later formats.
+/// Returns the operation with this number in OTF2. `None` for operations that create objects, and for numbers of later formats.
 pub(crate) fn numbered(number: u8) -> Option<Operation> {
     NUMBERED.get(usize::from(number)).copied()
 }
@@ -73,7 +73,7 @@ pub(crate) fn has_pieces(operation: Operation) -> bool {
 }
 
 impl Part {
-    /// What is in the buffers, as calls tell it.
+    /// Returns the contents of the buffers, for a call.
     pub(crate) fn amounts(self, counting: Counting) -> (Amount, Amount) {
         let whole = |bytes| Amount::whole(Some(bytes));
         let (sent, received) = (self.sent, self.received);
@@ -101,7 +101,7 @@ impl Part {
             }
             Operation::Reduce => {
                 let data = whole(match sent {
-                    // In place: the root counts what all others give.
+                    // In place: the root counts the data of all others.
                     0 if counting == Counting::Members => self.of_others(received),
                     _ => sent,
                 });
@@ -126,7 +126,7 @@ impl Part {
                 });
                 (block.clone().each(Share::Group), block)
             }
-            // No format that is read has them.
+            // No supported format contains them.
             Operation::NeighborAllgather
             | Operation::NeighborAllgatherv
             | Operation::NeighborAlltoall
@@ -140,7 +140,7 @@ impl Part {
         (data.clone(), data)
     }
 
-    /// The root counts what goes to all, and every other member what comes.
+    /// Returns the bytes of a broadcast: the root counts those sent to all, every other member those received.
     fn broadcast(self) -> u64 {
         match self.received {
             0 => self.sent,
@@ -148,7 +148,7 @@ impl Part {
         }
     }
 
-    /// One of as many parts as there are members; in place, a process counts the others alone.
+    /// Returns one of as many parts as there are members; in place, a process only counts the others.
     fn share(self, bytes: u64) -> u64 {
         let members = u64::from(self.members.max(1));
         match bytes.checked_rem(members - 1) {
@@ -157,7 +157,7 @@ impl Part {
         }
     }
 
-    /// What each of the others gives, where these are counted.
+    /// Returns the data of each other member, if these are counted.
     fn of_others(self, bytes: u64) -> u64 {
         let others = u64::from(self.members).saturating_sub(1);
         bytes.checked_div(others).unwrap_or(0)
@@ -167,7 +167,7 @@ impl Part {
         Amount::whole(Some(self.share(bytes))).each(Share::Members)
     }
 
-    /// Equal pieces, told by their number until they are [written out](write_out).
+    /// Returns equal pieces, by their number until they are [expanded](write_out).
     fn pieces(self, bytes: u64) -> Amount {
         Amount {
             bytes: Some(bytes),
@@ -177,7 +177,7 @@ impl Part {
         }
     }
 
-    /// Data goes to members of higher ranks and comes from those of lower ones.
+    /// Data goes to members of higher ranks and comes from lower ones.
     fn prefix(self, counting: Counting) -> u64 {
         if counting == Counting::Buffers {
             return self.sent;
@@ -194,8 +194,8 @@ impl Part {
     }
 }
 
-/// Writes out equal pieces of the call's collective operations, the first ones longer by what remains. There is a piece for each member, so that calls that wait for
-/// their place would take too much room.
+/// Expands equal pieces of the call's collective operations; the first ones are longer by the remainder. There is a piece for each member, which would take too much
+/// space in waiting calls.
 pub(crate) fn write_out(event: &mut Event) {
     let parts = event.collectives.iter_mut();
     for amount in parts.flat_map(|it| [&mut it.sent, &mut it.received]) {

@@ -1,7 +1,7 @@
-//! Calls in the making: events of which most is empty, numbers of functions by their names.
+//! Builders for imported events; most fields are empty.
 //!
-//! All that a format does not tell is absent: arguments, call sites, datatypes. The MPI library is said to be Open MPI, whose rules for collective operations
-//! need nothing else of a call. Called by the readers of all formats.
+//! Data missing from a format is absent: arguments, call sites, datatypes. The MPI library is declared as Open MPI, whose rules for collective operations
+//! need no other data of a call. Used by the readers of all formats.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +24,13 @@ impl Functions {
         Self(names.zip(0..).collect())
     }
 
-    /// The number of a function; `None` for one that is none of MPI's.
+    /// Returns the number of a function; `None` if it is not an MPI function.
     pub(crate) fn number(&self, name: &str) -> Option<u16> {
         self.0.get(name).copied()
     }
 }
 
-/// The thread that calls.
+/// The calling thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) node: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Place {
     pub(crate) rank: u32,
 }
 
-/// A call of which nothing is known but who made it when.
+/// Creates a call with only its caller and its times.
 pub(crate) fn blank(place: Place, function: u16, (entry, exit): (u64, Option<u64>)) -> Event {
     Event {
         node: place.node,
@@ -79,12 +79,12 @@ pub(crate) struct Message {
     /// `None` for any.
     pub(crate) tag: Option<i32>,
     pub(crate) bytes: u64,
-    /// By the process's own number; `None` where it is not known.
+    /// By the process's own number; `None` if unknown.
     pub(crate) communicator: Option<u32>,
 }
 
 impl Message {
-    /// The operation that sends or receives it.
+    /// Returns the operation that sends or receives it.
     pub(crate) fn transfer(self, direction: Direction, phase: Phase) -> Transfer {
         Transfer {
             direction,
@@ -100,7 +100,7 @@ impl Message {
         }
     }
 
-    /// What its receiver is told.
+    /// Returns the status for its receiver.
     pub(crate) fn status(self) -> Option<Status> {
         Some(Status {
             source: self.peer,
@@ -112,7 +112,7 @@ impl Message {
     }
 }
 
-/// A request that is over, of a message that was received or of anything else.
+/// Creates a completed request, of a received message or of any other operation.
 pub(crate) fn completion(request: u64, received: Option<Message>) -> Completion {
     Completion {
         request,

@@ -1,8 +1,8 @@
-//! Who is who, and which communicators there are.
+//! Processes and communicators of an imported trace.
 //!
-//! Formats that have communicators name their members. In Belljar's trace these follow from the calls that made them, so each process has calls before its first
-//! own one: `MPI_Comm_split` of `MPI_COMM_WORLD`, one for as many communicators as have no member in common. They are not selected and stand within the
-//! library, so that nobody counts them. Called by the readers.
+//! Formats with communicators name their members. In Belljar's trace the members follow from the calls that created them. Each process therefore begins with
+//! calls of `MPI_Comm_split` on `MPI_COMM_WORLD`, one for each set of disjoint communicators. They are unselected and marked as nested, so that analyses do not
+//! count them. Used by the readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +10,24 @@ use belljar_trace::{Event, Fact, Launch, Making, NewCommunicator, WORLD};
 
 use crate::builder::calls::{Functions, Place, blank};
 
-/// The first number of a communicator that is made: 0 is `MPI_COMM_WORLD`, 1 `MPI_COMM_SELF`.
+/// The first number of a created communicator: 0 is `MPI_COMM_WORLD`, 1 `MPI_COMM_SELF`.
 const FIRST_MADE: u32 = 2;
-/// Calls of all processes before their first own ones, at most.
+/// Most calls of all processes before their first own ones.
 const MOST_CALLS: u64 = 1 << 24;
-/// Steps that finding them may take.
+/// Most steps for finding them.
 const MOST_WORK: u64 = 1 << 28;
-/// Of these, of each process: traces remember so many communicators of a thread.
+/// Most of them for each process: traces keep this many communicators of a thread.
 const MOST_SPLITS: usize = 4000;
 
-/// Nodes of formats that tell none, at most: as many as a scenario may have.
+/// Most nodes for formats without nodes: as many as a scenario may have.
 const MOST_NODES: u32 = 4096;
 
-/// How many nodes so many ranks are on, of formats that tell none.
+/// Returns the number of nodes for this many ranks, for formats without nodes.
 pub(crate) fn nodes(ranks: u32) -> u32 {
     ranks.div_ceil(on_a_node(ranks)).max(1)
 }
 
-/// Where a rank of so many is: each on a node of its own, as long as there may be so many.
+/// Returns the node and process of a rank: each rank has a node, within the limit of nodes.
 pub(crate) fn place(rank: u32, ranks: u32) -> Place {
     let together = on_a_node(ranks);
     Place {
@@ -42,14 +42,14 @@ fn on_a_node(ranks: u32) -> u32 {
     ranks.div_ceil(MOST_NODES).max(1)
 }
 
-/// Communicators that are made together.
+/// Communicators that are created together.
 #[derive(Debug, Default)]
 struct Split {
-    /// Of each member: the communicator, and its rank there.
+    /// The communicator of each member, and its rank there.
     members: BTreeMap<u32, (u32, u32)>,
 }
 
-/// Two groups that meet.
+/// Two groups that are connected.
 #[derive(Clone, Copy, Debug)]
 struct Meeting {
     number: u32,
@@ -59,13 +59,13 @@ struct Meeting {
     leaders: [u32; 2],
 }
 
-/// The communicators of a job of so many ranks.
+/// The communicators of a job with this many ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     ranks: u32,
     next: u32,
     splits: Vec<Split>,
-    /// Steps that were taken to find splits with room.
+    /// Number of steps taken to find splits with space.
     work: u64,
     meetings: Vec<Meeting>,
 }
@@ -79,7 +79,8 @@ impl Layout {
         }
     }
 
-    /// A communicator of these ranks, in this order. Returns its number in all of its members; `None` where there are too many, or a rank is none or twice there.
+    /// Adds a communicator of these ranks, in this order. Returns its number in all of its members; `None` if there are too many, or a rank is invalid or occurs
+    /// twice.
     pub(crate) fn communicator(&mut self, members: &[u32]) -> Option<u32> {
         let steps = (self.splits.len() + 1).saturating_mul(members.len() + 1);
         self.work = self.work.saturating_add(steps as u64);
@@ -112,7 +113,7 @@ impl Layout {
         Some(number)
     }
 
-    /// An intercommunicator of two groups of ranks.
+    /// Adds an intercommunicator of two groups of ranks.
     pub(crate) fn intercommunicator(&mut self, first: &[u32], second: &[u32]) -> Option<u32> {
         let leaders = [*first.first()?, *second.first()?];
         let sides = [self.communicator(first)?, self.communicator(second)?];
@@ -130,7 +131,7 @@ impl Layout {
         u64::from(self.ranks).saturating_mul(splits as u64)
     }
 
-    /// Tells `to` of the calls that a process made before its first own one.
+    /// Passes to `to` the calls that a process made before its first own one.
     pub(crate) fn opening<E>(
         &self,
         functions: &Functions,

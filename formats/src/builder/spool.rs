@@ -1,7 +1,7 @@
-//! Calls that wait for their place in the trace.
+//! Calls that wait for their position in the trace.
 //!
-//! Threads come one after the other, and the trace has all calls in the order in which they are left. So each thread's calls are written to a temporary file,
-//! and read again by pieces of all threads at once. Called by the readers, and by what writes the trace.
+//! Threads come one after the other, while the trace has all calls in the order of their exits. So each thread's calls are written to a temporary file, and
+//! read again in pieces of all threads at once. Used by the readers and by the writer of the trace.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ use crate::builder::{ImportError, failed};
 
 /// Bytes of all pieces in memory together.
 const MEMORY: u64 = 64 << 20;
-/// Bytes of a piece, at least and at most.
+/// Least and most bytes of a piece.
 const PIECE: (u64, u64) = (4 << 10, 256 << 10);
 
 /// A thread's calls in the file.
@@ -36,7 +36,7 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// An empty one in `folder`, which nobody else sees.
+    /// Creates an empty one in `folder`, as an unnamed file.
     pub(crate) fn new(folder: &Path) -> Result<Self, ImportError> {
         let file = tempfile::tempfile_in(folder).map_err(failed(folder))?;
         Ok(Self {
@@ -48,13 +48,13 @@ impl Spool {
         })
     }
 
-    /// What follows are calls of another thread.
+    /// Begins another thread, to which the following calls belong.
     pub(crate) fn begin_thread(&mut self) {
         let at = self.length;
         self.stretches.push(Stretch { at, end: at });
     }
 
-    /// Adds a call of the thread, which is not entered before the one before.
+    /// Adds a call of the thread, which is not entered before the previous one.
     pub(crate) fn push(&mut self, event: &Event) -> Result<(), ImportError> {
         self.record.clear();
         let details = event.details.0.as_deref();
@@ -71,7 +71,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Gives all calls to `to`, in the order in which they are left. Those that never are stand where they are entered.
+    /// Passes all calls to `to`, in the order of their exits. Calls without exit are sorted by their entries.
     pub(crate) fn merge<E: From<ImportError>>(
         self,
         mut to: impl FnMut(Event) -> Result<(), E>,
@@ -101,12 +101,12 @@ impl Spool {
     }
 }
 
-/// Where a call stands among all.
+/// Returns the sort key of a call.
 fn place(event: &Event) -> (u64, u32) {
     (event.exit.unwrap_or(event.entry), event.node)
 }
 
-/// What is read of a thread and not given yet.
+/// Data of a thread that was read and not passed on yet.
 #[derive(Debug)]
 struct Piece {
     stretch: Stretch,
@@ -140,7 +140,7 @@ impl Piece {
         Ok(Some(event))
     }
 
-    /// Sees that there are so many bytes, if the thread has them.
+    /// Ensures that this many bytes are loaded, if the thread has them.
     fn has(&mut self, file: &mut File, bytes: usize, size: u64) -> io::Result<bool> {
         if self.bytes.len() - self.used >= bytes {
             return Ok(true);

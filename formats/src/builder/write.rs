@@ -1,6 +1,6 @@
-//! The trace itself: all calls in one order, and what is summed up of them.
+//! The trace itself: all calls in one order, and their sums.
 //!
-//! Called by the readers when they have read everything.
+//! Used by the readers when they have read everything.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::builder::spool::Spool;
 use crate::builder::{ImportError, Imported};
 use crate::format::Format;
 
-/// What is summed up of a node.
+/// The sums of a node.
 #[derive(Debug, Default)]
 struct Sums {
     end: u64,

@@ -1,8 +1,8 @@
 //! Group Operation Assembly Language, as text and in its binary form.
 //!
-//! A schedule has the operations of each rank, and the dependences between them. A rank becomes the calls of one thread where a thread can begin each operation as
-//! soon as its dependences allow, and those of several threads otherwise. A rank's operations are in memory. Times are nanoseconds of
-//! work; calls take none. Called by `import`.
+//! A schedule has the operations of each rank, and the dependences between them. A rank becomes the calls of one thread if one thread can begin each operation as
+//! soon as its dependences allow, and the calls of several threads otherwise. A rank's operations are in memory. Times are nanoseconds of work; calls take no
+//! time. Used by `import`.
 
 /// The binary form.
 mod binary;
@@ -12,7 +12,7 @@ mod calls;
 mod schedule;
 /// Operations as the sequence of one thread.
 mod sequence;
-/// The text.
+/// The text form.
 mod text;
 /// Operations as threads that wait for one another.
 mod threads;
@@ -35,7 +35,7 @@ pub(crate) use text::is_text;
 /// Work is in nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Reads the schedule at `path`.
+/// Imports the schedule at `path`.
 pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, ImportError> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut sink = Sink {
@@ -90,7 +90,7 @@ fn notes(counts: &Counts) -> Vec<String> {
     notes
 }
 
-/// Where calls go.
+/// The destination of calls.
 struct Sink {
     spool: Spool,
     functions: Functions,
@@ -98,7 +98,7 @@ struct Sink {
 }
 
 impl Sink {
-    /// A rank's operations, of so many ranks.
+    /// Adds a rank's operations, out of `ranks` ranks.
     fn rank(&mut self, (rank, ranks): (u32, u32), operations: &Rank) -> Result<(), ImportError> {
         let layout = Layout::new(ranks);
         let to = (&self.functions, &mut self.spool);

@@ -1,9 +1,9 @@
-//! GOAL schedules, as LogGOPSim and ATLAHS read them: as text, and as `txt2bin` makes it of that.
+//! GOAL schedules in the format of LogGOPSim and ATLAHS: as text, and in the binary form that `txt2bin` creates from it.
 //!
-//! Collective operations are the messages that the MPI library sends for them. Work is in nanoseconds; what calls take is for the
-//! reader to say. A rank's schedule is made and written before the next one's. Called by `belljar trace export`.
+//! Collective operations are the messages that the MPI library sends for them. Work is in nanoseconds; the reader determines the
+//! duration of calls. A rank's schedule is created and written before the next one's. Used by `belljar trace export`.
 
-/// Operations and what they wait for.
+/// Operations and their prerequisites.
 mod schedule;
 
 use std::io::{self, Seek, SeekFrom, Write};
@@ -11,17 +11,17 @@ use std::io::{self, Seek, SeekFrom, Write};
 use crate::messages::{Message, Messages};
 use schedule::{Kind, Schedule};
 
-/// What the binary form begins with.
+/// The first bytes of the binary form.
 const MAGIC: u64 = 4223;
 /// Bytes before the table of ranks: the magic, ranks, and the numbers of the last processor and of the last card.
 const HEAD: u64 = 8 + 4 + 1 + 1;
-/// Places in the file count from after the magic.
+/// Offsets in the file count from the end of the magic.
 const ORIGIN: u64 = 8;
 
 /// Writes a schedule as text.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write_goal(messages: &Messages<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "num_ranks {}", messages.ranks())?;
     for rank in 0..messages.ranks() {
@@ -55,7 +55,7 @@ pub fn write_goal(messages: &Messages<'_>, out: &mut dyn Write) -> io::Result<()
 /// Writes a schedule in the binary form.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write_goal_binary<W: Write + Seek>(messages: &Messages<'_>, out: &mut W) -> io::Result<()> {
     let ranks = messages.ranks();
     out.write_all(&MAGIC.to_le_bytes())?;
@@ -77,7 +77,7 @@ pub fn write_goal_binary<W: Write + Seek>(messages: &Messages<'_>, out: &mut W) 
     Ok(())
 }
 
-/// The table of ranks: where each begins and ends.
+/// Writes the table of ranks: begin and end of each.
 fn write_places(places: &[(u64, u64)], out: &mut dyn Write) -> io::Result<()> {
     places.iter().try_for_each(|(start, end)| {
         out.write_all(&start.to_le_bytes())?;
@@ -85,16 +85,16 @@ fn write_places(places: &[(u64, u64)], out: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// What waits for an operation.
+/// The followers of an operation.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     complete: Vec<u32>,
     started: Vec<u32>,
-    /// For how many it waits.
+    /// The number of operations that it waits for.
     needs: u32,
 }
 
-/// A rank's schedule: those that wait for nothing, all operations, and the lists of those that wait for each.
+/// Encodes a rank's schedule: the operations without prerequisites, all operations, and the followers of each.
 fn encoded(schedule: &Schedule) -> Vec<u8> {
     let mut waiting = vec![Waiting::default(); schedule.operations.len()];
     for edge in &schedule.edges {
@@ -124,7 +124,7 @@ fn encoded(schedule: &Schedule) -> Vec<u8> {
     out
 }
 
-/// An operation, of whose rank so many were listed as waiting.
+/// Encodes an operation of a rank, after `listed` followers of earlier ones.
 fn operation(kind: &Kind, waiting: &Waiting, listed: &mut u32, out: &mut Vec<u8>) {
     let (code, peer, size, tag) = match *kind {
         Kind::Send(of) => (1, of.to, of.bytes, of.tag),

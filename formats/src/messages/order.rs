@@ -1,30 +1,30 @@
 //! The operations of a process, in order.
 //!
-//! A process with one thread does what its thread does, in its order. One with several has all their calls in the order of the
-//! trace: what a call begins stands at its entry, what it waits for at its return, so that none waits for what the process does later. Called by `messages`.
+//! A process with one thread has its thread's operations, in order. A process with several has all their calls in the order of the trace. Operations are
+//! begun at a call's entry and awaited at its return, so no operation waits for a later one of the process. Used by `messages`.
 
 use belljar_program::{Call, Operation, Program, Thread};
 
-/// What a process does next.
+/// The next item of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item<'p> {
-    /// It works by itself for so many picoseconds.
+    /// Works by itself for this many picoseconds.
     Work(u64),
     /// An operation.
     Operation {
-        /// Of its calls.
+        /// The operation, of its calls.
         operation: &'p Operation,
         /// The thread, by its index in the program.
         thread: u32,
-        /// Whether nothing else happens in the process until it is over.
+        /// True if the process does nothing else until it is complete.
         blocking: bool,
     },
 }
 
-/// Tells `to` what a process with these threads does.
+/// Passes the operations of a process with these threads to `to`.
 ///
 /// # Errors
-/// The first of `to`.
+/// Returns the first error of `to`.
 pub(super) fn in_order<'p, E>(
     program: &'p Program,
     threads: &[u32],
@@ -36,7 +36,7 @@ pub(super) fn in_order<'p, E>(
     }
 }
 
-/// The operations of a thread's calls, call by call.
+/// Returns the operations of a thread's calls, call by call.
 fn calls(thread: &Thread) -> impl Iterator<Item = (&Call, &[Operation])> {
     let mut rest = thread.operations.as_slice();
     thread.calls.iter().map(move |call| {
@@ -46,7 +46,7 @@ fn calls(thread: &Thread) -> impl Iterator<Item = (&Call, &[Operation])> {
     })
 }
 
-/// Whether the call that has these operations waits for the one at `at`.
+/// True if the call with these operations waits for the one at `at`.
 fn is_blocking(operations: &[Operation], at: usize) -> bool {
     let Operation::Collective { slot, .. } = operations[at] else {
         return false;
@@ -61,7 +61,7 @@ fn one<'p, E>(
 ) -> Result<(), E> {
     for (call, operations) in calls(thread) {
         to(Item::Work(call.before))?;
-        // A call that asks nothing of others is work like any other.
+        // A call without operations is treated as work.
         if operations.is_empty() {
             to(Item::Work(call.inside))?;
         }
@@ -76,19 +76,19 @@ fn one<'p, E>(
     Ok(())
 }
 
-/// Calls of a thread: when each was entered and left, and what it does.
+/// Calls of a thread: entry and exit of each, and its operations.
 type Calls<'p> = Box<dyn Iterator<Item = ((u64, u64), &'p [Operation])> + 'p>;
 
-/// Where a thread is in its program.
+/// The position of a thread in its program.
 struct Place<'p> {
     number: u32,
     calls: Calls<'p>,
-    /// The present call's entry and return, its operations, and whether it was entered.
+    /// The current call's entry and exit, its operations, and whether it was entered.
     present: Option<((u64, u64), &'p [Operation], bool)>,
 }
 
 impl Place<'_> {
-    /// When it is entered or left next.
+    /// Returns the time of its next entry or exit.
     fn next(&self) -> Option<u64> {
         let ((entry, exit), _, entered) = self.present?;
         Some(if entered { exit } else { entry })

@@ -1,7 +1,7 @@
 //! Collective operations: whole, or as their messages.
 //!
-//! Of an operation that is told as messages each member sends and receives what the library's algorithm makes of it, or straight what the program calls for. Called by
-//! `messages` and `tally`.
+//! For an operation as messages, each member sends and receives the messages of the library's algorithm, or directly the messages that the program requested.
+//! Used by `messages` and `tally`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use belljar_program::{Part, Program};
 use super::End;
 use super::tally::Tally;
 
-/// Steps of parts that are kept.
+/// Most parts whose steps are kept.
 const MOST_KEPT: usize = 1 << 10;
 
-/// A message of a part: which end, with which member, and how many bytes.
+/// A message of a part: its end, its peer, and its bytes.
 pub(super) type PartStep = (End, u32, u64);
 
-/// Steps, each with how many messages from the first on must be over before it begins.
+/// Steps, each with the number of messages from the first on that must be complete before it begins.
 pub(super) type PartSteps = Arc<[(PartStep, u32)]>;
 
-/// The steps of parts, those that were asked for last.
+/// The steps of the most recently used parts.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     kept: BTreeMap<u32, PartSteps>,
     order: VecDeque<u32>,
 }
 
-/// What a part that is a library's passes.
+/// Returns the arguments of a part by the library.
 pub(super) fn call_of(program: &Program, part: u32) -> Option<&Call> {
     match program.parts.get(part as usize)? {
         Part::Library { call, .. } => Some(call),
@@ -37,7 +37,7 @@ pub(super) fn call_of(program: &Program, part: u32) -> Option<&Call> {
 }
 
 impl Parts {
-    /// The messages of a member's part in a collective operation.
+    /// Returns the messages of a member's part in a collective operation.
     pub(super) fn steps(
         &mut self,
         tally: &Tally<'_>,
@@ -71,13 +71,13 @@ impl Parts {
     }
 }
 
-/// The messages of a part by a library's algorithm.
+/// Returns the messages of a part by a library's algorithm.
 pub(super) fn scheduled(program: &Program, part: u32) -> PartSteps {
     let Some(schedule) = program.parts.get(part as usize).map(Part::schedule) else {
         return Arc::new([]);
     };
     let mut steps = Vec::new();
-    // How many of the steps before each are messages.
+    // The number of messages among the steps before each.
     let mut messages = Vec::with_capacity(schedule.steps().len() + 1);
     for step in schedule.steps() {
         messages.push(steps.len() as u32);

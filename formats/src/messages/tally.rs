@@ -1,7 +1,7 @@
-//! What is known of all processes before the first is told.
+//! Data of all processes that is needed before the first step.
 //!
-//! How many messages of each channel have both ends, and their bytes; who takes part in each collective operation, and so whether it is told whole, as messages, or not
-//! at all; and the first tags of channels and operations. Called by `messages`.
+//! It has the number of complete messages of each channel, and their bytes. It has the members of each collective operation, and thus whether it is kept whole,
+//! converted to messages, or left out. It also has the first tags of channels and operations. Used by `messages`.
 
 use std::collections::BTreeMap;
 
@@ -13,41 +13,41 @@ use super::{LeftOut, Message, parts};
 /// Tags of messages that the program itself sends are below, those of collective operations from here on.
 const COLLECTIVE_TAGS: u32 = 1 << 30;
 
-/// Who takes no part.
+/// Marks a member that takes no part.
 const NOBODY: u32 = u32::MAX;
 
-/// How a collective operation is told.
+/// The representation of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Not.
+    /// It is left out.
     LeftOut,
-    /// So many times as one step.
+    /// It is one step, repeated this many times.
     Whole(u32),
-    /// As messages, whose tags begin so.
+    /// It is converted to messages, with tags from this number on.
     Messages(u32),
 }
 
-/// What is under way of a channel.
+/// Counts of a channel.
 #[derive(Debug, Default)]
 struct Counted {
-    /// Bytes of each message that is sent.
+    /// Bytes of each message sent.
     sent: Vec<u64>,
     received: u32,
     first_tag: u32,
 }
 
-/// A collective operation as its members take part in it.
+/// A collective operation with its members' parts.
 #[derive(Debug)]
 struct Taken {
-    /// By place.
+    /// Parts by member.
     parts: Vec<u32>,
     came: u32,
-    /// Whether all of them wait for it at once.
+    /// True if all of them wait for it at once.
     blocking: bool,
     way: Way,
 }
 
-/// What is known of all processes.
+/// Data of all processes.
 #[derive(Debug)]
 pub(super) struct Tally<'p> {
     program: &'p Program,
@@ -55,7 +55,7 @@ pub(super) struct Tally<'p> {
     channels: Vec<Counted>,
     places: BTreeMap<(u32, ProcessId), u32>,
     taken: Vec<Taken>,
-    /// Messages that go straight: operation, receiver's place, sender's place, bytes.
+    /// Direct messages: operation, receiver's position, sender's position, bytes.
     straight: Vec<(u32, u32, u32, u64)>,
     pub(super) left_out: LeftOut,
 }
@@ -162,7 +162,7 @@ impl<'p> Tally<'p> {
         }
     }
 
-    /// Gives channels their tags, and counts what has one end alone.
+    /// Assigns tags to channels, and counts messages with only one end.
     fn tag_channels(&mut self) {
         let mut next: BTreeMap<(ProcessId, ProcessId), u64> = BTreeMap::new();
         for (channel, counted) in self.program.channels.iter().zip(&mut self.channels) {
@@ -182,7 +182,7 @@ impl<'p> Tally<'p> {
         }
     }
 
-    /// Says of each collective operation how it is told.
+    /// Chooses the representation of each collective operation.
     fn choose(&mut self, whole: bool) {
         let mut next: u64 = 0;
         let mut lengths: BTreeMap<u32, u32> = BTreeMap::new();
@@ -218,7 +218,7 @@ impl<'p> Tally<'p> {
         }
     }
 
-    /// How many times the library's algorithm is carried out, 0 where messages go straight; `None` where members do not do the same.
+    /// Returns the number of executions of the library's algorithm, 0 for direct messages; `None` if members differ.
     fn alike(&self, taken: &Taken) -> Option<u32> {
         let mut parts = (0..).zip(&taken.parts);
         let first = &self.program.parts[*taken.parts.first()? as usize];
@@ -250,7 +250,7 @@ impl<'p> Tally<'p> {
         }
     }
 
-    /// Whether these are all processes, in order.
+    /// True if these are all processes, in order.
     fn is_world(&self, members: &[ProcessId]) -> bool {
         members.len() == self.program.processes.len()
             && members
@@ -259,12 +259,12 @@ impl<'p> Tally<'p> {
                 .all(|(member, rank)| *member == rank)
     }
 
-    /// The threads of a process.
+    /// Returns the threads of a process.
     pub(super) fn threads_of(&self, rank: ProcessId) -> &[u32] {
         self.threads.get(rank as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The message of this number of a channel, if it has both ends.
+    /// Returns the message with this number on a channel, if it has both ends.
     pub(super) fn message(&self, channel: u32, number: u32) -> Option<Message> {
         let counted = self.channels.get(channel as usize)?;
         let bytes = *counted.sent.get(number as usize)?;
@@ -278,13 +278,13 @@ impl<'p> Tally<'p> {
         })
     }
 
-    /// The rank of a process among the members of a collective operation's communicator.
+    /// Returns the rank of a process among the members of a collective operation's communicator.
     pub(super) fn place(&self, collective: u32, rank: ProcessId) -> u32 {
         let of = self.program.collectives[collective as usize].communicator;
         self.places.get(&(of, rank)).copied().unwrap_or(NOBODY)
     }
 
-    /// How many times a collective operation is told as one step, and its parts by rank; `None` where it is not.
+    /// Returns the number of repetitions of a collective operation that is one step, and its parts by rank; `None` for other representations.
     pub(super) fn whole(&self, collective: u32) -> Option<(u32, &[u32])> {
         let taken = self.taken.get(collective as usize)?;
         match taken.way {
@@ -293,7 +293,7 @@ impl<'p> Tally<'p> {
         }
     }
 
-    /// The first tag of a collective operation's messages; `None` where it is not told as messages.
+    /// Returns the first tag of a collective operation's messages; `None` for other representations.
     pub(super) fn first_tag(&self, collective: u32) -> Option<u32> {
         match self.taken.get(collective as usize)?.way {
             Way::Messages(first) => Some(first),
@@ -301,7 +301,7 @@ impl<'p> Tally<'p> {
         }
     }
 
-    /// What others send straight to a member in a collective operation: from which member, and how many bytes.
+    /// Returns the direct messages to a member in a collective operation: the sending members, and the bytes.
     pub(super) fn straight_to(
         &self,
         collective: u32,
@@ -316,7 +316,7 @@ impl<'p> Tally<'p> {
     }
 }
 
-/// The tag of the message of this number between two members of an operation whose first tag this is.
+/// Returns the tag of a message between two members of an operation with this first tag.
 pub(super) fn collective_tag(first: u32, number: u32) -> u32 {
     COLLECTIVE_TAGS + first.wrapping_add(number) % COLLECTIVE_TAGS
 }

@@ -18,7 +18,7 @@ pub(crate) mod event {
     pub(crate) const REQUEST_CANCELLED: u8 = 0x15;
     pub(crate) const COLLECTIVE_BEGIN: u8 = 0x16;
     pub(crate) const COLLECTIVE_END: u8 = 0x17;
-    /// Of OpenMP, without a length.
+    /// A kind of OpenMP, without a length.
     pub(crate) const OMP_FORK: u8 = 0x18;
     pub(crate) const OMP_TASKS: [u8; 3] = [0x1c, 0x1d, 0x1e];
     pub(crate) const WINDOW_CREATE: u8 = 0x23;
@@ -32,7 +32,7 @@ pub(crate) mod event {
     pub(crate) const COLLECTIVE_COMPLETE: u8 = 0x56;
     /// The last kind of the format's version 3.
     pub(crate) const LAST: u8 = 0x5c;
-    /// Probes, and receives of probed messages: not read.
+    /// Matched probes and matched receives, which are not read.
     pub(crate) const MATCHED: std::ops::RangeInclusive<u8> = 0x59..=0x5c;
 }
 
@@ -60,7 +60,7 @@ pub(crate) const NOT_COMPRESSED: u8 = 1;
 /// The type of attributes that are calling contexts.
 pub(crate) const CALLING_CONTEXT_TYPE: u8 = 21;
 
-/// The format's number of an operation.
+/// Returns the format's number of an operation.
 pub(crate) fn collective_code(operation: Operation) -> u8 {
     match operation {
         Operation::Barrier => 0,

@@ -1,20 +1,20 @@
 //! The Open Trace Format 2, as Score-P writes it.
 //!
-//! An archive is an anchor file, `NAME.otf2`; global definitions, `NAME.def`; and of each location, which is a thread, events and what its numbers mean,
-//! `NAME/L.evt` and `NAME/L.def`. Locations are read one after the other, chunk by chunk. Archives in SIONlib's container and compressed ones are refused.
-//! Format: records as OTF2 3.x writes them, of which earlier versions have the beginning. Called by `import`.
+//! An archive has an anchor file, `NAME.otf2`; global definitions, `NAME.def`; and for each location, which is a thread, events and mappings of its
+//! numbers, `NAME/L.evt` and `NAME/L.def`. Locations are read one after the other, chunk by chunk. Archives in SIONlib's container and compressed ones are
+//! refused. Records have the format of OTF2 3.x; earlier versions have the beginning of each record. Used by `import`.
 
 /// The anchor file.
 mod anchor;
 /// Events that belong to one call.
 mod call;
-/// Communicators and windows, as processes know them.
+/// Communicators and windows in processes' numbers.
 mod communicators;
-/// What is passed over.
+/// Counts of skipped records.
 mod counts;
 /// Global definitions.
 mod definitions;
-/// What a location's own numbers and clock mean.
+/// Mappings of a location's numbers and clock.
 mod local;
 /// The events of a location.
 mod location;
@@ -44,7 +44,7 @@ use crate::format::Format;
 
 pub(crate) use anchor::{anchor_in, is_anchor};
 
-/// All of an archive that locations are read with.
+/// The parts of an archive that are needed to read locations.
 #[derive(Debug)]
 struct Archive {
     anchor: Anchor,
@@ -55,7 +55,7 @@ struct Archive {
     counting: Counting,
 }
 
-/// Reads the archive of the anchor at `path`, or of the one in that folder.
+/// Imports the archive of the anchor at `path`, or of the one in that folder.
 pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, ImportError> {
     let found = path.is_dir().then(|| anchor_in(path)).flatten();
     let path = found.as_deref().unwrap_or(path);
@@ -90,7 +90,7 @@ pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, Im
     crate::builder::write::write(spool, (out, name), (Format::Otf2, notes), (nodes, clock))
 }
 
-/// What no archive tells.
+/// Returns notes on data missing from every archive.
 fn notes(archive: &Archive) -> Vec<String> {
     let mut notes = vec![format!(
         "imported from an OTF2 archive that {} wrote: it tells neither arguments, datatypes and results of calls, nor where they were made, nor the frames on \

@@ -1,12 +1,12 @@
 //! The Open Trace Format 2, as Score-P's tools read it.
 //!
-//! An archive is a folder: `traces.otf2`, the anchor, tells its version and sizes; `traces.def` has definitions, and
-//! `traces/L.def` and `traces/L.evt` definitions and events of location `L`. A location is a thread; its number is the thread's
-//! above 32 bits and the process's below. Called by `belljar trace export`.
+//! An archive is a folder: `traces.otf2`, the anchor, has its version and sizes; `traces.def` has definitions, and
+//! `traces/L.def` and `traces/L.evt` definitions and events of location `L`. A location is a thread; its number has the
+//! thread's in the upper 32 bits and the process's in the lower. Used by `belljar trace export`.
 
 /// Files in chunks.
 mod chunks;
-/// Where calls were made.
+/// Call sites.
 mod contexts;
 /// Definitions.
 mod definitions;
@@ -33,7 +33,7 @@ use crate::records::places::Thread;
 use crate::records::source::Source;
 use crate::records::{ExportError, failed};
 
-/// The version of the library whose format this is.
+/// The version of the library that defines this format.
 const VERSION: [u8; 3] = [3, 0, 0];
 /// Versions of the anchor and of the records.
 const ANCHOR_FORMAT: u8 = 3;
@@ -41,7 +41,7 @@ const TRACE_FORMAT: u8 = 2;
 /// Bytes of a chunk of events.
 const EVENT_CHUNK: u64 = 1 << 20;
 
-/// What was written of events, and what they name.
+/// The events written so far, and the items that they refer to.
 #[derive(Debug)]
 struct Written {
     folder: PathBuf,
@@ -61,7 +61,7 @@ impl Written {
         })
     }
 
-    /// Returns whether its site had to be left out.
+    /// Returns true if its site had to be left out.
     fn call(&mut self, call: &Call) -> Result<bool, ExportError> {
         let place = Place(Thread {
             process: call.process,
@@ -82,10 +82,10 @@ impl Written {
     }
 }
 
-/// Writes an archive into the folder `out`, which is made where it is not there.
+/// Writes an archive into the folder `out`, which is created if it does not exist.
 ///
 /// # Errors
-/// [`ExportError`] when a file cannot be written.
+/// Returns [`ExportError`] if a file cannot be written.
 pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
     let folder = out.join("traces");
     fs::create_dir_all(&folder).map_err(failed(&folder))?;
@@ -101,7 +101,7 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
         let left_out = written.call(&call)?;
         source.left_out().sites += u64::from(left_out);
     }
-    // A communicator's members are locations, with events or without.
+    // A communicator's members are locations, with or without events.
     for process in 0..source.places().processes().len() as u32 {
         written.thread(Place::main(process))?;
     }
@@ -123,7 +123,7 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
     anchor(&out.join("traces.otf2"), &content, definitions)
 }
 
-/// The files of a location.
+/// Creates the files of a location.
 fn create(folder: &Path, place: Place) -> Result<Events, ExportError> {
     let name = |end| folder.join(format!("{}.{end}", place.location()));
     Chunks::create(&name("def"), definitions::CHUNK)?.finish()?;
@@ -145,7 +145,7 @@ fn anchor(path: &Path, content: &Content<'_>, definitions: u64) -> Result<(), Ex
         bytes.extend_from_slice(text.as_bytes());
         bytes.push(0);
     }
-    // Neither properties, nor an identifier, snapshots and thumbnails.
+    // No properties, identifier, snapshots or thumbnails.
     bytes.extend_from_slice(&[0; 4 + 8 + 4 + 4]);
     bytes.extend_from_slice(&[2, 1, 0]);
     fs::write(path, bytes).map_err(failed(path))

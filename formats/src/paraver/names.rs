@@ -1,6 +1,6 @@
-//! Names of what records tell, and of rows.
+//! Names of the values of records, and of rows.
 //!
-//! Types of events and states are those of Extrae's traces, so that views that were made for these find them; values are the functions' numbers. Called once all calls are known.
+//! Types of events and states follow Extrae's traces, so that existing views work; values are the functions' numbers. Used once all calls are known.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ const COLLECTIVE: u64 = 50_000_002;
 const OTHERS: u64 = 50_000_003;
 const WINDOWS: u64 = 50_000_004;
 
-/// The type of the events of a function.
+/// Returns the type of the events of a function.
 pub(super) fn group(function: &str) -> u64 {
     let Some(meaning) = meaning_of(function) else {
         return OTHERS;
@@ -44,7 +44,7 @@ pub(super) fn group(function: &str) -> u64 {
     }
 }
 
-/// Writes what values of states and events mean.
+/// Writes the names of values of states and events.
 pub(super) fn values(
     functions: &BTreeMap<u16, &'static str>,
     out: &mut dyn Write,

@@ -1,7 +1,7 @@
-//! Records in the order of their times, however many they are.
+//! Sorting of any number of records by time.
 //!
-//! So many as fit a run are sorted in memory and written to a file without a name next to the result; runs are merged at the end, or as soon as there are
-//! too many of them to be open at once. Records of one time stay in the order in which they came. Called by the writer of records.
+//! Records are sorted in memory in runs and written to unnamed files next to the result; runs are merged at the end, or as soon as too many are open.
+//! Records of equal time stay in the order in which they came. Used by the writer of records.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,13 +9,13 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-/// Numbers of a record: its time, and what it tells.
+/// Numbers in a record: its time, and its values.
 pub(super) const WIDTH: usize = 16;
 /// A record.
 pub(super) type Entry = [u64; WIDTH];
-/// Records of a run: 32 MiB.
+/// Number of records in a run: 32 MiB.
 const RUN: usize = 1 << 18;
-/// Runs that are open at once.
+/// Most runs that are open at once.
 const OPEN: usize = 64;
 
 /// Sorts records.
@@ -28,7 +28,7 @@ pub(super) struct Sorter {
 }
 
 impl Sorter {
-    /// One that puts its files into `folder`.
+    /// Creates a sorter with files in `folder`.
     pub(super) fn new(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -38,7 +38,7 @@ impl Sorter {
         }
     }
 
-    /// Takes a record.
+    /// Adds a record.
     pub(super) fn push(&mut self, entry: Entry) -> io::Result<()> {
         self.run.push(entry);
         match self.run.len() >= self.most {
@@ -70,7 +70,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Tells `to` all of them in order.
+    /// Passes all records to `to` in order.
     pub(super) fn finish(mut self, to: impl FnMut(&Entry) -> io::Result<()>) -> io::Result<()> {
         self.end_run()?;
         merge(self.runs, to)
@@ -83,7 +83,7 @@ fn put(entry: &Entry, out: &mut impl Write) -> io::Result<()> {
         .try_for_each(|number| out.write_all(&number.to_le_bytes()))
 }
 
-/// The next record of a run.
+/// Reads the next record of a run.
 fn take(run: &mut BufReader<File>) -> io::Result<Option<Entry>> {
     let mut bytes = [0; WIDTH * 8];
     match run.read_exact(&mut bytes) {
@@ -99,7 +99,7 @@ fn take(run: &mut BufReader<File>) -> io::Result<Option<Entry>> {
     }
 }
 
-/// Tells the records of runs in order; of one time, those of an earlier run first.
+/// Passes the records of runs to `to` in order; at equal times, those of an earlier run first.
 fn merge(runs: Vec<File>, mut to: impl FnMut(&Entry) -> io::Result<()>) -> io::Result<()> {
     let mut runs: Vec<_> = runs.into_iter().map(BufReader::new).collect();
     let mut heads = BinaryHeap::new();

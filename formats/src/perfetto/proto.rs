@@ -1,8 +1,9 @@
 //! Messages of protocol buffers, as bytes.
 //!
-//! A field is its number and wire type, and a variable-length integer, eight bytes, or a length and what is in it. Called by the writer of packets.
+//! A field is its number and wire type, followed by a variable-length integer, eight bytes, or a length and its content. Used by the writer of
+//! packets.
 
-/// A message that is made.
+/// A message under construction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
@@ -15,21 +16,21 @@ impl Message {
         self.0.push(value as u8);
     }
 
-    /// A number.
+    /// Adds a number.
     pub(super) fn number(&mut self, field: u32, value: u64) -> &mut Self {
         self.varint(u64::from(field) << 3);
         self.varint(value);
         self
     }
 
-    /// A number of eight bytes.
+    /// Adds a number of eight bytes.
     pub(super) fn fixed(&mut self, field: u32, value: u64) -> &mut Self {
         self.varint(u64::from(field) << 3 | 1);
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    /// Bytes.
+    /// Adds bytes.
     pub(super) fn bytes(&mut self, field: u32, value: &[u8]) -> &mut Self {
         self.varint(u64::from(field) << 3 | 2);
         self.varint(value.len() as u64);
@@ -37,22 +38,22 @@ impl Message {
         self
     }
 
-    /// A text.
+    /// Adds a text.
     pub(super) fn text(&mut self, field: u32, value: &str) -> &mut Self {
         self.bytes(field, value.as_bytes())
     }
 
-    /// A message in it.
+    /// Adds a nested message.
     pub(super) fn message(&mut self, field: u32, value: &Self) -> &mut Self {
         self.bytes(field, &value.0)
     }
 
-    /// Whether it has nothing.
+    /// True if it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,30 +1,30 @@
-//! A call, and what other formats have records for in it.
+//! A call, and its records for other formats.
 //!
-//! Records of what a call begins stand for its entry, those of what it completes for its exit. Peers are ranks in the
-//! communicator (of its remote group, if it has one) and processes both, as formats differ in which they want. Made by the source.
+//! Records of operations that a call begins belong to its entry, those of operations that it completes to its exit. Peers are given both as ranks
+//! in the communicator (in its remote group, if it has one) and as processes, as formats differ in their need. Created by the source.
 
 use belljar_job::Member;
 use belljar_mpi::{Access, Operation};
 use belljar_trace::Event;
 
-/// A call that is exported.
+/// An exported call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The call as the trace has it.
+    /// The call in the trace.
     pub event: Event,
-    /// Which process made it: its number among [`Places`](crate::Places).
+    /// Its process's number among [`Places`](crate::Places).
     pub process: u32,
-    /// When it was entered, in ticks (see [`Source::ticks_per_second`](crate::Source::ticks_per_second)); not before the thread's last call ended.
+    /// Its entry, in ticks (see [`Source::ticks_per_second`](crate::Source::ticks_per_second)); not before the end of the thread's last call.
     pub entry: u64,
-    /// When it was left; `None` if it never was.
+    /// Its exit; `None` if it never returned.
     pub exit: Option<u64>,
-    /// What it begins, and messages that it sends.
+    /// Operations that it begins, and messages that it sends.
     pub begun: Vec<Record>,
-    /// What it completes, and messages that it received. Empty if it never returned.
+    /// Operations that it completes, and messages that it received. Empty if it never returned.
     pub done: Vec<Record>,
 }
 
-/// The other side of a message or an access.
+/// The peer of a message or an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Other {
     /// Its rank in the communicator, or in the remote group.
@@ -33,61 +33,61 @@ pub struct Other {
     pub member: Member,
 }
 
-/// A message, as one side sees it.
+/// A message, as seen from one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The communicator: its number among [`Places`](crate::Places).
     pub group: u32,
-    /// The other side.
+    /// The peer.
     pub other: Other,
     /// The tag.
     pub tag: i32,
     /// Bytes of data.
     pub bytes: u64,
-    /// Its number, from 1, which sender and receiver have alike; `None` where it cannot be known.
+    /// Its number, from 1, equal at sender and receiver; `None` if unknown.
     pub message: Option<u64>,
 }
 
-/// Something in a call.
+/// A record of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A message is sent; the call returns when its buffer is free.
     Send(Part),
-    /// A message begins to be sent; the request completes later.
+    /// A message's send begins; the request completes later.
     SendBegun(Part, u64),
-    /// What a request sent has left its buffer.
+    /// The message of a request has left its buffer.
     SendCompleted(u64),
     /// A message was received.
     Receive(Part),
     /// A receive is posted.
     ReceiveBegun(u64),
-    /// What a request waited for was received.
+    /// The message of a request was received.
     ReceiveCompleted(Part, u64),
     /// The request's operation was cancelled.
     Cancelled(u64),
     /// A collective operation begins.
     CollectiveEntered,
-    /// It is done, with what it moved.
+    /// A collective operation is complete, with its amounts.
     Collective(Collected),
     /// A collective operation begins; the request completes later.
     CollectiveBegun(u64),
-    /// What a request stood for is done.
+    /// The collective operation of a request is complete.
     CollectiveCompleted(Collected, u64),
-    /// A window is made: its number among [`Places`](crate::Places).
+    /// A window is created: its number among [`Places`](crate::Places).
     WindowMade(u32),
     /// A window is freed.
     WindowFreed(u32),
     /// Memory of another process is accessed.
     Accessed {
-        /// How.
+        /// The access.
         access: Access,
         /// The window.
         window: u32,
-        /// Whose memory.
+        /// The process that owns the memory.
         other: Other,
-        /// Bytes that go there.
+        /// Bytes sent there.
         sent: u64,
-        /// Bytes that come from there.
+        /// Bytes received from there.
         received: u64,
     },
 }
@@ -95,15 +95,15 @@ pub enum Record {
 /// A process's part in a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collected {
-    /// Which operation.
+    /// The operation.
     pub operation: Operation,
     /// The communicator: its number among [`Places`](crate::Places).
     pub group: u32,
-    /// The root, where the operation has one.
+    /// The root, if the operation has one.
     pub root: Option<Root>,
-    /// Bytes out of this process's buffers; `None` where the trace does not tell.
+    /// Bytes that leave this process's buffers; `None` if unknown.
     pub sent: Option<u64>,
-    /// Bytes into this process's buffers; `None` where the trace does not tell.
+    /// Bytes that enter this process's buffers; `None` if unknown.
     pub received: Option<u64>,
 }
 
@@ -114,6 +114,6 @@ pub enum Root {
     Rank(u32),
     /// Between groups: this process.
     Own,
-    /// Between groups: one of this process's own group.
+    /// Between groups: a process of this process's own group.
     OwnGroup,
 }

@@ -1,17 +1,18 @@
 //! The operations of collective calls that formats have names for.
 //!
-//! Asked by formats for each function, and by the source for each part.
+//! Used by formats for each function, and by the source for each part.
 
 use belljar_mpi::{Meaning, Operation, meaning_of};
 
-/// The operation of the function of this name. `None` for one that is not collective, among neighbours, or only creates objects.
+/// Returns the operation of the function with this name. `None` for one that is not collective, among neighbours, or only
+/// creates objects.
 pub(crate) fn operation(function: &str) -> Option<Operation> {
     meaning_of(function)
         .and_then(Meaning::collective)
         .filter(named)
 }
 
-/// True if formats have a name for the operation: those among neighbours have none.
+/// True if formats have a name for the operation: neighbourhood operations have none.
 pub(crate) fn named(operation: &Operation) -> bool {
     !operation.is_neighborhood()
 }

@@ -1,6 +1,6 @@
-//! What people want to know of a call, by name: peers, tags, bytes, communicators.
+//! Named values that describe a call: peers, tags, bytes, communicators.
 //!
-//! Names are few and fixed, so that formats may number them. Called by formats whose slices have arguments.
+//! Names are few and fixed, so that formats may number them. Used by formats whose slices have arguments.
 
 use crate::records::calls::{Call, Collected, Other, Part, Record, Root};
 use belljar_mpi::Access;
@@ -14,7 +14,7 @@ pub(crate) enum Value {
     Word(&'static str),
 }
 
-/// The names of values, in no order that means anything.
+/// The names of values, in arbitrary order.
 pub(crate) const NAMES: [&str; 13] = [
     "entry (ticks)",
     "in the call (ticks)",
@@ -38,7 +38,7 @@ fn number(value: u64) -> Value {
     Value::Number(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// What a call says by itself; its messages say what it received.
+/// Describes a call by itself; its messages describe the received data.
 pub(crate) fn call(call: &Call, tell: &mut Tell<'_>) {
     tell("entry (ticks)", number(call.entry));
     if let Some(exit) = call.exit {
@@ -72,7 +72,7 @@ pub(crate) fn call(call: &Call, tell: &mut Tell<'_>) {
     }
 }
 
-/// What a message says; `side` is what its other side is called.
+/// Describes a message; `side` is the name of its peer.
 pub(crate) fn message(side: &'static str, part: &Part, tell: &mut Tell<'_>) {
     tell(side, number(part.other.member.rank.into()));
     tell("tag", Value::Number(part.tag.into()));
@@ -104,7 +104,7 @@ fn accessed(access: Access, other: Other, (sent, received): (u64, u64), tell: &m
     tell("bytes received", number(received));
 }
 
-/// The message that a record receives, if it does.
+/// Returns the message that a record receives, if any.
 pub(crate) fn received(record: &Record) -> Option<&Part> {
     match record {
         Record::Receive(part) | Record::ReceiveCompleted(part, _) => Some(part),
@@ -112,7 +112,7 @@ pub(crate) fn received(record: &Record) -> Option<&Part> {
     }
 }
 
-/// The message that a record sends, if it does.
+/// Returns the message that a record sends, if any.
 pub(crate) fn sent(record: &Record) -> Option<&Part> {
     match record {
         Record::Send(part) | Record::SendBegun(part, _) => Some(part),

@@ -16,7 +16,7 @@ pub enum ExportError {
     Output {
         /// The file.
         path: PathBuf,
-        /// The host's own reason.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A table cannot be encoded.
@@ -24,7 +24,7 @@ pub enum ExportError {
     Table {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A definition is longer than the format allows.
@@ -34,12 +34,12 @@ pub enum ExportError {
         path: PathBuf,
         /// Its length.
         bytes: usize,
-        /// The most that there may be.
+        /// The greatest length.
         most: u64,
     },
 }
 
-/// Turns an error of the host into an [`ExportError`] with the path.
+/// Converts an error of a file operation to an [`ExportError`] with the path.
 pub(crate) fn failed(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
     let path = path.to_owned();
     move |source| ExportError::Output { path, source }

@@ -1,44 +1,45 @@
-//! What a format cannot hold, or the trace does not tell, counted.
+//! Counts of data that a format cannot hold, or that the trace lacks.
 //!
-//! An export counts here what it leaves out, so that its caller can say it once at the end. Made by the source, and by formats.
+//! An export counts its omissions here, so that its caller can report them once at the end. Created by the source, and by
+//! formats.
 
 use belljar_sim::figures::plural;
 
-/// How often something was left out, or stands in another way than it was.
+/// Number of omissions and changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Calls of processes whose job the trace does not tell.
+    /// Calls of processes whose job is unknown.
     pub processes: u64,
-    /// Calls that an MPI library made of itself, or that the scenario did not select.
+    /// Calls that an MPI library made internally, or that the scenario did not select.
     pub unselected: u64,
     /// Calls that never returned.
     pub unreturned: u64,
-    /// Polls that stand for others: more calls than there are records.
+    /// Polls merged into others: calls beyond the number of records.
     pub folded: u64,
-    /// Messages, parts in collective operations and accesses on communicators whose members the trace does not tell.
+    /// Messages, parts in collective operations and accesses on communicators with unknown members.
     pub communicators: u64,
-    /// Messages that were received without a status by which it is known who sent them, or with which tag.
+    /// Messages received without a status, whose sender or tag is unknown.
     pub untold: u64,
-    /// Messages that were received without a status, which stand with the room there was for them.
+    /// Messages received without a status, recorded with the size of their buffers.
     pub room: u64,
-    /// Parts in collective operations that the format has no name for.
+    /// Parts in collective operations without a name in the format.
     pub collectives: u64,
     /// Requests that were forgotten because a process has too many.
     pub requests: u64,
-    /// Requests of a call of which the trace does not tell which is whose.
+    /// Requests of a call that cannot be assigned to its operations.
     pub unassigned: u64,
-    /// Messages of which one side was seen only, or of which it cannot be known which is which.
+    /// Messages with only one side, or with an ambiguous match.
     pub alone: u64,
     /// Messages whose sides have no common number: the receive completed before the match of an earlier wildcard was known.
     pub unnumbered: u64,
-    /// Calls without their site, as there are too many sites.
+    /// Calls without their site, because there are too many sites.
     pub sites: u64,
     /// Calls that begin before an earlier one of their thread ends.
     pub disorder: u64,
 }
 
 impl LeftOut {
-    /// What was left out, as a number and a sentence about so many, in a fixed order.
+    /// Returns the counts of omissions, each with a sentence, in a fixed order.
     pub fn sentences(&self) -> impl Iterator<Item = (u64, &'static str)> {
         [
             (

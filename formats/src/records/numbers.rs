@@ -1,8 +1,8 @@
 //! Numbers of messages, equal at sender and receiver.
 //!
-//! The side whose position in its channel is known first gives a message its number, and its partner takes the number
-//! over. A receive that completes before its position is known has none. State is kept until both sides have their
-//! records; the job's operations bound it. Called by the source.
+//! The side whose position in its channel is known first assigns a message's number, and its partner takes it over. A
+//! receive that completes before its position is known has no number. State is kept until both sides have their
+//! records; its size is bounded by the job's operations. Used by the source.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Numbers {
         self.count
     }
 
-    /// An operation begins; the `next` fact may match it. Returns the number of a message that is sent.
+    /// Handles the begin of an operation; the `next` fact may match it. Returns the number of a message sent.
     pub(crate) fn begin(
         &mut self,
         operation: OperationId,
@@ -60,7 +60,7 @@ impl Numbers {
         number
     }
 
-    /// The position of a receive is known; the `next` fact may match it.
+    /// Handles the known position of a receive; the `next` fact may match it.
     pub(crate) fn locate(&mut self, receive: OperationId, next: Option<&Fact>) {
         let matched = matches!(next, Some(Fact::Matched { receive: own, .. }) if *own == receive);
         if matched || !self.sides.contains_key(&receive) {
@@ -72,7 +72,7 @@ impl Numbers {
         }
     }
 
-    /// A send and a receive move one message.
+    /// Pairs a send and a receive.
     pub(crate) fn pair(&mut self, send: OperationId, receive: OperationId) {
         let sent = self.sides.remove(&send);
         let Some(received) = self.sides.get_mut(&receive) else {
@@ -86,7 +86,7 @@ impl Numbers {
         received.paired = true;
     }
 
-    /// A receive has its record. Returns the number of its message, if it is known.
+    /// Handles the record of a receive. Returns the number of its message, if it is known.
     pub(crate) fn receive(&mut self, receive: OperationId) -> Option<u64> {
         let side = self.sides.get_mut(&receive)?;
         let number = side.number;
@@ -97,7 +97,7 @@ impl Numbers {
         number
     }
 
-    /// A side moves no message, or its partner stays unknown.
+    /// Handles a side that moves no message, or whose partner stays unknown.
     pub(crate) fn forget(&mut self, operation: OperationId) {
         self.sides.remove(&operation);
     }

@@ -1,14 +1,14 @@
 //! Processes, threads, communicators and windows, by number.
 //!
-//! Numbers count from 0 without gaps. Processes are numbered by job and rank before the first call; threads, communicators and windows as calls
-//! name them, so that what nobody used takes no place. Kept by the source; formats define all of them at the end.
+//! Numbers count from 0 without gaps. Processes are numbered by job and rank before the first call; threads, communicators and windows at their
+//! first use, so that unused ones get no number. Kept by the source; formats define all of them at the end.
 
 use std::collections::BTreeMap;
 
 use belljar_job::{Communicators, Member, Members, ProcessKey, WindowId};
 use belljar_trace::WORLD;
 
-/// Who made calls: a thread of a process.
+/// A calling thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Thread {
     /// The process, by number.
@@ -22,7 +22,7 @@ pub struct Thread {
 pub struct Group {
     /// Its members, or those of the group that was seen first.
     pub members: Members,
-    /// Those of the other group, if there are two.
+    /// The members of the other group, if there are two.
     pub remote: Option<Members>,
     /// True for `MPI_COMM_WORLD` itself; its copies have the same members.
     pub is_world: bool,
@@ -33,14 +33,14 @@ pub struct Group {
 pub struct Window {
     /// The communicator on which it was made, by number.
     pub group: u32,
-    /// How many were made on that before.
+    /// The number of windows created earlier on that communicator.
     pub sequence: u32,
 }
 
-/// Windows that are known at once, and by all processes.
+/// Most windows known at once, over all processes.
 const MOST_WINDOWS: usize = 1 << 20;
 
-/// All that calls name.
+/// All numbered items of calls.
 #[derive(Debug, Default)]
 pub struct Places {
     processes: Vec<(Member, u32)>,
@@ -53,7 +53,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of all processes that the trace has.
+    /// Creates the places of all processes in the trace.
     pub(crate) fn new(communicators: &Communicators) -> Self {
         let all = communicators.all();
         let processes: Vec<_> = all
@@ -68,37 +68,37 @@ impl Places {
         }
     }
 
-    /// The processes, and the node of each.
+    /// Returns the processes, and the node of each.
     pub fn processes(&self) -> &[(Member, u32)] {
         &self.processes
     }
 
-    /// The number of a process.
+    /// Returns the number of a process.
     pub fn process(&self, member: Member) -> Option<u32> {
         self.numbers.get(&member).copied()
     }
 
-    /// The threads with calls, and how many calls each has.
+    /// Returns the threads with calls, and the number of calls of each.
     pub fn threads(&self) -> impl Iterator<Item = (Thread, u64)> {
         self.threads.iter().map(|(thread, calls)| (*thread, *calls))
     }
 
-    /// The communicators.
+    /// Returns the communicators.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// The windows.
+    /// Returns the windows.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// A thread made a call.
+    /// Records a call of a thread.
     pub(crate) fn called(&mut self, thread: Thread) {
         *self.threads.entry(thread).or_default() += 1;
     }
 
-    /// The number of a process's communicator; `None` where the trace does not tell its members, or has not got them all.
+    /// Returns the number of a process's communicator; `None` if its members are unknown or incomplete.
     pub(crate) fn group(
         &mut self,
         communicators: &Communicators,
@@ -113,7 +113,7 @@ impl Places {
         let remote = communicators.remote_members(process, number).cloned();
         let sides = [Some(&members), remote.as_ref()];
         let there = |side: &Members| {
-            // A world is not written out, so its size may be anything.
+            // A world is not expanded, so its size may be anything.
             side.len() as usize <= self.processes.len()
                 && side.iter().all(|member| self.numbers.contains_key(&member))
         };
@@ -131,7 +131,7 @@ impl Places {
         Some(group)
     }
 
-    /// A process made a window, on a communicator with this number. `None` when there are too many.
+    /// Adds a window that a process created on the communicator with this number. `None` if there are too many.
     pub(crate) fn window_made(&mut self, window: WindowId, group: u32) -> Option<u32> {
         if let Some(known) = self.by_window.get(&window) {
             return Some(*known);
@@ -146,7 +146,7 @@ impl Places {
         Some(number)
     }
 
-    /// The number of a window that a process made.
+    /// Returns the number of a window that a process created.
     pub(crate) fn window(&self, window: WindowId) -> Option<u32> {
         self.by_window.get(&window).copied()
     }

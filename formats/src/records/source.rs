@@ -1,14 +1,14 @@
-//! The calls of a trace with the records that other formats have.
+//! The calls of a trace with records for other formats.
 //!
-//! The trace is read twice, as the members of communicators follow from all of it. Calls come in trace order, those of a
-//! thread in the order of time and without overlap. Operations of unknown members or partners have no record, and are
-//! counted in [`LeftOut`]. Called by the formats.
+//! The trace is read twice, as the members of communicators depend on all of it. Calls come in trace order, those of a thread
+//! in the order of time and without overlap. Operations of unknown members or partners have no record, and are counted in
+//! [`LeftOut`]. Used by the formats.
 
 /// Parts in collective operations.
 mod collected;
 /// Messages.
 mod messages;
-/// Operations that are not complete.
+/// Incomplete operations.
 mod pending;
 /// Windows, and accesses to them.
 mod windows;
@@ -31,33 +31,33 @@ use pending::Pending;
 /// Picoseconds in a second.
 const PICOSECONDS: u64 = 1_000_000_000_000;
 
-/// A trace that is exported.
+/// A trace for export.
 #[derive(Debug)]
 pub struct Source {
-    /// `None`: events are given by whoever reads them.
+    /// `None` if the caller passes the events.
     reader: Option<TraceReader>,
     header: TraceHeader,
     communicators: Arc<Communicators>,
     operations: Operations<Arc<Communicators>>,
     facts: Vec<Fact>,
-    /// Operations that are not complete and have records.
+    /// Incomplete operations with records.
     pending: BTreeMap<OperationId, Pending>,
-    /// The number of requests that each process had.
+    /// The number of requests of each process so far.
     requests: BTreeMap<u32, u64>,
     places: Places,
     numbers: Numbers,
     left_out: LeftOut,
-    /// When each thread's last call ended, in ticks.
+    /// The end of each thread's last call, in ticks.
     ended: BTreeMap<Thread, u64>,
-    /// The clock rate of all nodes, if it is one.
+    /// The common clock rate of all nodes, if there is one.
     clock: Option<u64>,
 }
 
 impl Source {
-    /// Opens a trace, and reads who is in it.
+    /// Opens a trace, and reads its processes.
     ///
     /// # Errors
-    /// [`TraceError`] when the file cannot be read as a trace.
+    /// Returns [`TraceError`] if the file cannot be read as a trace.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let communicators = communicators(path)?;
         let reader = TraceReader::open(path)?;
@@ -68,8 +68,8 @@ impl Source {
         })
     }
 
-    /// For a trace of which others read the events and [`take`](Self::take) has them one by one. It has this header and these
-    /// communicators.
+    /// Creates a source for a trace whose events the caller reads and passes to [`take`](Self::take) one by one. It has this
+    /// header and these communicators.
     pub fn given(header: TraceHeader, communicators: Communicators) -> Self {
         let communicators = Arc::new(communicators);
         let rates: Vec<u64> = header.frequencies().iter().map(|it| it.as_hz()).collect();
@@ -90,39 +90,40 @@ impl Source {
         }
     }
 
-    /// The unit of all times: cycles of the nodes' processors where all have one clock rate, else picoseconds.
+    /// Returns the unit of all times: cycles of the nodes' processors if all have one clock rate, otherwise picoseconds.
     pub fn ticks_per_second(&self) -> u64 {
         self.clock.unwrap_or(PICOSECONDS)
     }
 
-    /// A time in picoseconds, rounded down.
+    /// Converts a time to picoseconds, rounded down.
     pub fn picoseconds(&self, ticks: u64) -> u64 {
         let rate = self.clock.and_then(Frequency::from_hz);
         rate.map_or(ticks, |rate| rate.time_of(ticks).as_ps())
     }
 
-    /// What was known before the first call.
+    /// Returns the data that precedes the first call.
     pub fn header(&self) -> &TraceHeader {
         &self.header
     }
 
-    /// Which processes its communicators join.
+    /// Returns the members of its communicators.
     pub fn communicators(&self) -> &Communicators {
         &self.communicators
     }
 
-    /// Who and what calls named so far.
+    /// Returns the items that calls have named so far.
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// How the trace ended, once all calls were taken; of events that others read they know.
+    /// Returns the end state of the trace, once all calls were read; if the caller reads the events, only the caller knows
+    /// it.
     pub fn state(&self) -> &TraceState {
         let reader = self.reader.as_ref();
         reader.map_or(const { &TraceState::Reading }, TraceReader::state)
     }
 
-    /// What has no record, so far.
+    /// Returns the counts of calls and operations without records, so far.
     pub fn left_out(&mut self) -> &mut LeftOut {
         &mut self.left_out
     }
@@ -134,7 +135,7 @@ impl Source {
         }
     }
 
-    /// The next call.
+    /// Returns the next call.
     pub fn next_call(&mut self) -> Option<Call> {
         loop {
             let event = self.reader.as_mut()?.next()?;
@@ -144,7 +145,7 @@ impl Source {
         }
     }
 
-    /// The call of the next event; `None` for one that is not exported.
+    /// Returns the call of the next event; `None` if it is not exported.
     pub fn take(&mut self, event: Event) -> Option<Call> {
         // A call that frees a window still names it.
         let window = self.operations.window(&event);
@@ -166,7 +167,7 @@ impl Source {
         call
     }
 
-    /// The call of an event, without its records.
+    /// Returns the call of an event, without its records.
     fn call(&mut self, event: Event) -> Option<Call> {
         if event.depth > 0 || !event.selected {
             self.left_out.unselected += event.calls();
@@ -202,7 +203,7 @@ impl Source {
         })
     }
 
-    /// Takes a fact of the present call into account, or of one that is not exported.
+    /// Handles a fact of the current call, or of one that is not exported.
     fn learn(&mut self, fact: &Fact, next: Option<&Fact>, call: Option<&mut Call>) {
         match *fact {
             Fact::Begun {

@@ -1,6 +1,6 @@
 //! Tables as comma-separated values (RFC 4180), with a line of names first.
 //!
-//! All tables are there, those without rows too. Called with each row.
+//! All tables are written, even those without rows. Used for each row.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::records::{ExportError, failed};
 pub(super) struct Csv(BTreeMap<Table, (PathBuf, Writer<File>)>);
 
 impl Csv {
-    /// New ones in a folder.
+    /// Creates new files in a folder.
     pub(super) fn create(out: &Path) -> Result<Self, ExportError> {
         let mut files = BTreeMap::new();
         for table in Table::ALL {

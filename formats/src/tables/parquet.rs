@@ -1,7 +1,7 @@
 //! Tables as Apache Parquet.
 //!
-//! Rows are gathered by column and written in groups, so that what is in memory is a group of each table. All columns are optional. Called
-//! with each row.
+//! Rows are collected by column and written in groups, so that memory holds a group of each table. All columns are optional. Used for each
+//! row.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,10 +18,10 @@ use parquet::schema::types::Type;
 use super::{Cell, Kind, Sheets, Table};
 use crate::records::{ExportError, failed};
 
-/// Rows of a group.
+/// Number of rows in a group.
 const GROUP: usize = 1 << 16;
 
-/// The values of a column, and which rows have one.
+/// The values of a column, and the rows that have one.
 enum Values {
     Numbers(Vec<i64>),
     Texts(Vec<ByteArray>),
@@ -47,7 +47,7 @@ pub(super) struct Parquet(BTreeMap<Table, Sheet>);
 fn unencoded(path: &Path) -> impl FnOnce(ParquetError) -> ExportError {
     let path = path.to_owned();
     move |error| match error {
-        // The disk's own error.
+        // The error of the disk.
         ParquetError::External(error) => ExportError::Output {
             path,
             source: std::io::Error::other(error),
@@ -59,7 +59,7 @@ fn unencoded(path: &Path) -> impl FnOnce(ParquetError) -> ExportError {
     }
 }
 
-/// The schema of a table.
+/// Returns the schema of a table.
 fn schema(table: Table) -> Result<Arc<Type>, ParquetError> {
     let mut fields = Vec::new();
     for column in table.columns() {
@@ -78,7 +78,7 @@ fn schema(table: Table) -> Result<Arc<Type>, ParquetError> {
 }
 
 impl Parquet {
-    /// New ones in a folder.
+    /// Creates new files in a folder.
     pub(super) fn create(out: &Path) -> Result<Self, ExportError> {
         let mut sheets = BTreeMap::new();
         for table in Table::ALL {
@@ -131,7 +131,7 @@ impl Gathered {
 }
 
 impl Sheet {
-    /// Writes the rows that were gathered as a group.
+    /// Writes the collected rows as a group.
     fn write(&mut self) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
         for column in &mut self.columns {

@@ -1,7 +1,7 @@
 //! The rows of calls, communicators and probes.
 //!
-//! Calls are numbered from 0 in the order of the trace. A row's cells are in the order of its table's columns. Called for each call, and
-//! at the end for what calls named.
+//! Calls are numbered from 0 in the order of the trace. A row's cells are in the order of its table's columns. Used for each call, and
+//! at the end for the items that calls named.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use crate::records::places::Places;
 use crate::records::source::Source;
 use belljar_mpi::Access;
 
-/// Sites that are remembered, at most.
+/// Most sites that are kept.
 const MOST_SITES: usize = 1 << 20;
 
-/// What rows are numbered by.
+/// Numbers of rows.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     call: u64,
     sites: BTreeMap<Arc<CallStack>, u32>,
 }
 
-/// Makes rows.
+/// Creates rows.
 pub(super) struct Rows<'a> {
     pub(super) sheets: &'a mut dyn Sheets,
     pub(super) numbers: &'a mut Numbers,
 }
 
-/// Whose row it is, and when.
+/// The process and the time of a row.
 #[derive(Clone, Copy)]
 struct Of {
     call: u64,
@@ -43,7 +43,7 @@ struct Of {
 }
 
 impl Rows<'_> {
-    /// The rows of a call.
+    /// Adds the rows of a call.
     pub(super) fn call(&mut self, source: &mut Source, call: &Call) -> Result<(), ExportError> {
         let site = self.site(source, call)?;
         let number = self.numbers.call;
@@ -92,7 +92,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// The number of a call's site, whose frames are told when it is new.
+    /// Returns the number of a call's site, whose frames are added if it is new.
     fn site(&mut self, source: &mut Source, call: &Call) -> Result<Option<u32>, ExportError> {
         let Some(stack) = &call.event.site.0 else {
             return Ok(None);
@@ -124,7 +124,7 @@ impl Rows<'_> {
         Ok(Some(number))
     }
 
-    /// A datatype that the call made.
+    /// Adds a datatype that the call created.
     fn datatype(&mut self, call: &Call, number: u64, own: Member) -> Result<(), ExportError> {
         let Some(Fact::Datatype(Datatype::Derived { number: made, size })) = call.event.fact else {
             return Ok(());
@@ -245,7 +245,7 @@ impl Rows<'_> {
         self.sheets.row(Table::Accesses, &cells)
     }
 
-    /// The members of all communicators that calls named.
+    /// Adds the members of all communicators that calls named.
     pub(super) fn communicators(&mut self, places: &Places) -> Result<(), ExportError> {
         for (number, group) in (0u32..).zip(places.groups()) {
             let sides = [
@@ -271,7 +271,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// The records of the user's probes.
+    /// Adds the records of the user's probes.
     pub(super) fn probes(&mut self, reader: &mut ProbesReader) -> Result<(), ExportError> {
         let header = reader.header().clone();
         for record in reader.by_ref() {

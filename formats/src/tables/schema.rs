@@ -1,7 +1,7 @@
 //! Tables and their columns.
 //!
-//! A column's name ends in its unit, where it has one. Documented for people in `docs/export.md`; what writes rows and both
-//! encodings have their order from here.
+//! A column's name ends in its unit, if it has one. Documented in `docs/export.md`; the writer of rows and both encodings
+//! take the order from here.
 
 /// A table: a kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum Table {
     Accesses,
     /// Members of communicators.
     Communicators,
-    /// Datatypes that programs made.
+    /// Datatypes that programs created.
     Datatypes,
     /// Frames of call sites.
     Sites,
@@ -24,10 +24,10 @@ pub enum Table {
     Probes,
 }
 
-/// What a column has.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Numbers that are not negative.
+    /// Nonnegative numbers.
     Unsigned,
     /// Numbers.
     Signed,
@@ -40,7 +40,7 @@ pub enum Kind {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What it has.
+    /// Its type.
     pub kind: Kind,
 }
 
@@ -166,7 +166,7 @@ const PROBES: &[Column] = &[
 ];
 
 impl Table {
-    /// All of them.
+    /// All tables.
     pub const ALL: [Self; 8] = [
         Self::Calls,
         Self::Messages,
@@ -178,7 +178,7 @@ impl Table {
         Self::Probes,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Calls => "calls",
@@ -192,7 +192,7 @@ impl Table {
         }
     }
 
-    /// Its columns, in order.
+    /// Returns its columns, in order.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Calls => CALLS,

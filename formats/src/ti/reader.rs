@@ -1,11 +1,12 @@
 //! SimGrid's time-independent traces, as `smpirun -replay` reads them.
 //!
-//! Each rank has a file with an action a line, and a list has the names of these, in the order of ranks; or all ranks' actions are in one file, which a list may name. Actions are those
-//! of SimGrid 3.32 and 4.1, which know one communicator. Work becomes time between calls, and calls take none. Called by `import`.
+//! Each rank has a file with an action on each line, and a list names these files in the order of ranks. Alternatively, all ranks' actions are in one file, which a
+//! list may name. Actions are those of SimGrid 3.32 and 4.1, which support one communicator. Work becomes time between calls, and calls take no time. Used by
+//! `import`.
 
-/// Actions, and the calls that they are.
+/// Conversion of actions to calls.
 mod actions;
-/// What is open of a rank.
+/// The open state of a rank.
 mod rank;
 /// Words of a line.
 mod words;
@@ -24,20 +25,20 @@ use crate::builder::spool::Spool;
 use crate::builder::{ImportError, Imported, Rates, failed};
 use crate::format::Format;
 
-/// The list of ranks' files in a folder that Belljar writes.
+/// The list of ranks' files in a folder written by Belljar.
 pub(crate) const LIST: &str = "ranks";
 /// The clock of the trace: nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
-/// Bytes of a line, of a list, and of a file with all ranks, at most.
+/// Most bytes of a line, of a list, and of a file with all ranks.
 const LONGEST_LINE: u64 = 1 << 20;
 const LONGEST_LIST: u64 = 64 << 20;
 const LONGEST_WHOLE: u64 = 1 << 30;
 /// The error for a longer file.
 const TOO_LONG: &str = "it is longer than what is read of a file with all ranks; give each rank a file of its own, and a list of these";
-/// Ranks that there may be.
+/// Most ranks.
 const MOST_RANKS: usize = 1 << 20;
 
-/// Whether a line is an action.
+/// True if a line is an action.
 pub(crate) fn is_action(line: &str) -> bool {
     let mut words = line.split_whitespace();
     let rank = words.next().and_then(words::rank);
@@ -45,15 +46,15 @@ pub(crate) fn is_action(line: &str) -> bool {
     rank.is_some() && action.is_some_and(|action| actions::is_known(&action))
 }
 
-/// Where actions come from.
+/// The source of actions.
 enum Ranks {
-    /// A file for each.
+    /// A file for each rank.
     Files(Vec<PathBuf>),
-    /// The lines of each, with their numbers, from one file.
+    /// The lines of each rank, with their numbers, from one file.
     Lines(PathBuf, Vec<Vec<(u64, String)>>),
 }
 
-/// Reads the trace at `path`: a list, a file with all ranks, or a folder with a list.
+/// Imports the trace at `path`: a list, a file with all ranks, or a folder with a list.
 pub(crate) fn import(
     path: &Path,
     rates: Rates,
@@ -106,7 +107,7 @@ fn notes(rates: Rates) -> Vec<String> {
     ]
 }
 
-/// The ranks of a list, or of a file with all of them.
+/// Returns the ranks of a list, or of a file with all of them.
 fn ranks(path: &Path) -> Result<Ranks, ImportError> {
     let mut text = String::new();
     let file = open_input(path).map_err(failed(path))?;
@@ -142,7 +143,7 @@ fn ranks(path: &Path) -> Result<Ranks, ImportError> {
     }
 }
 
-/// The text of a file with the actions of all ranks.
+/// Reads the text of a file with the actions of all ranks.
 fn whole(path: &Path) -> Result<String, ImportError> {
     let file = open_input(path).map_err(failed(path))?;
     if file.metadata().map_err(failed(path))?.len() > LONGEST_WHOLE {
@@ -154,7 +155,7 @@ fn whole(path: &Path) -> Result<String, ImportError> {
     Ok(text)
 }
 
-/// The files that a list names, relative to its folder.
+/// Returns the files that a list names, relative to its folder.
 fn files(path: &Path, text: &str) -> Result<Vec<PathBuf>, ImportError> {
     let names = text.lines().map(str::trim);
     let names = names.filter(|name| !name.is_empty() && !name.starts_with('#'));
@@ -165,7 +166,7 @@ fn files(path: &Path, text: &str) -> Result<Vec<PathBuf>, ImportError> {
     }
 }
 
-/// The lines of each rank.
+/// Returns the lines of each rank.
 fn lines(path: &Path, text: &str) -> Result<Ranks, ImportError> {
     let mut ranks: BTreeMap<u32, Vec<(u64, String)>> = BTreeMap::new();
     for (number, line) in (1u64..).zip(text.lines()) {
@@ -209,7 +210,7 @@ fn read_file(path: &Path, rank: &mut Rank<'_>) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// What is wrong with a line.
+/// Creates an error for a line.
 fn wrong(path: &Path, line: u64, reason: &str) -> ImportError {
     ImportError::Line {
         path: path.to_owned(),

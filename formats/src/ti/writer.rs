@@ -1,12 +1,12 @@
 //! Time-independent traces of SimGrid, as `smpirun -replay` reads them.
 //!
-//! Each rank has a file with an action a line. The reader knows one communicator, so what is on others is told as messages, and so are operations that
-//! overlap other calls. Work is in floating-point operations: as many for each cycle as the caller says. Actions and their operands are those of SimGrid
-//! 3.32 and 4.1. Called by `belljar trace export`.
+//! Each rank has a file with an action on each line. The reader supports one communicator, so operations on others are written as messages, and so are
+//! operations that overlap other calls. Work is in floating-point operations, with a rate set by the caller. Actions and their operands are those of
+//! SimGrid 3.32 and 4.1. Used by `belljar trace export`.
 
 /// Collective operations as actions.
 mod collective;
-/// The network, and which rank is where.
+/// The network, and the hosts of ranks.
 mod platform;
 
 use std::io::{self, Write};
@@ -16,10 +16,10 @@ use belljar_program::ProcessId;
 use crate::messages::{Message, Messages, Step};
 pub use platform::{Layout, write_hosts, write_platform};
 
-/// How amounts of work are told.
+/// The unit of amounts of work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Amounts {
-    /// Floating-point operations that a processor carries out in a second.
+    /// Floating-point operations of a processor per second.
     pub flops_per_second: f64,
 }
 
@@ -32,7 +32,7 @@ impl Amounts {
 /// Writes the actions of a rank.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write_rank(
     messages: &Messages<'_>,
     rank: ProcessId,
@@ -53,7 +53,7 @@ pub fn write_rank(
     writer.line(format_args!("finalize"))
 }
 
-/// A message that has just been begun, and by which end.
+/// A message that has just been begun, by its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
     Send(Message),
@@ -65,7 +65,7 @@ struct Writer<'o> {
     amounts: Amounts,
     /// Picoseconds of work that are not written yet.
     work: u64,
-    /// What is a blocking action if it is waited for at once.
+    /// An operation that becomes a blocking action if it is awaited at once.
     begun: Option<Begun>,
     out: &'o mut dyn Write,
 }
@@ -84,7 +84,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes what was begun and is not waited for at once.
+    /// Writes a begun operation that is not awaited at once.
     fn settle(&mut self) -> io::Result<()> {
         match self.begun.take() {
             Some(Begun::Send(of)) => {

@@ -1,4 +1,4 @@
-//! A small program of two ranks whose calls have all that formats have records for, and larger ones.
+//! A small program of two ranks whose calls cover all kinds of records, and larger ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use belljar_trace::{
 /// `MPI_BYTE`.
 const BYTE: Datatype = Datatype::Predefined(0);
 
-/// Writes a trace; its path.
+/// Writes a trace, and returns its path.
 pub(crate) fn written(
     folder: &Path,
     header: &TraceHeader,
@@ -36,7 +36,7 @@ pub(crate) fn written(
     path
 }
 
-/// The trace of a stencil of 3 by 2 ranks.
+/// Writes the trace of a stencil of 3 by 2 ranks.
 pub(crate) fn stencil(folder: &Path, steps: u64) -> PathBuf {
     let stencil = Stencil {
         width: 3,
@@ -48,14 +48,14 @@ pub(crate) fn stencil(folder: &Path, steps: u64) -> PathBuf {
     written(folder, &stencil.header(), stencil.events())
 }
 
-/// The trace of the small program.
+/// Writes the trace of the small program.
 pub(crate) fn small(folder: &Path) -> PathBuf {
     let rate = Frequency::from_hz(2_000_000_000).expect("a frequency");
     let header = TraceHeader::new("small", &[rate, rate]);
     written(folder, &header, calls().into_iter())
 }
 
-/// Its calls: a rank for each node, in the order of their returns.
+/// Returns its calls: a rank for each node, in the order of their returns.
 pub(crate) fn calls() -> Vec<Event> {
     let mut calls = Vec::new();
     for rank in [0, 1] {
@@ -86,8 +86,7 @@ pub(crate) fn calls() -> Vec<Event> {
     calls
 }
 
-/// A message that is sent and one that is received by requests, from whoever sends; one that is received with nothing to tell
-/// from whom; one request that is cancelled.
+/// A message sent and one received by requests from any source; one received without a known source; one cancelled request.
 fn messages(calls: &mut Vec<Event>) {
     let receive = |peer, tag| transfer(Direction::Receive, peer, tag);
     calls.push(call(0, "MPI_Send", (300, 350), |event| {
@@ -137,7 +136,7 @@ fn messages(calls: &mut Vec<Event>) {
     }));
 }
 
-/// In the program, called by code of no file.
+/// A site in the program, called by code outside of any file.
 fn site() -> Site {
     let file = CodeFile {
         path: "/opt/small".to_owned(),

@@ -1,9 +1,9 @@
-//! Readers that are modules of Python's.
+//! Readers that are Python modules.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a script on a file. `None`, with the reason said, where Python lacks the module that the script reads with.
+/// Runs a script on a file. Prints the reason and returns `None` if Python lacks the module.
 pub(crate) fn read(module: &str, script: &str, path: &Path) -> Option<Output> {
     let python = std::env::var("BELLJAR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let run = |script: &str| {

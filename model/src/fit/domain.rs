@@ -1,19 +1,20 @@
-//! Ranks and sizes at which a function is asked for.
+//! Ranks and sizes at which a function is evaluated.
 //!
-//! A function of times, bytes or counts must not be below zero there. Called by `fit`.
+//! A function of times, bytes or counts must not be negative there. Used by `fit`.
 
 use super::Fitted;
 
-/// Errors below this are those of a count, which no noise is in.
+/// Errors below this indicate an exact count without noise.
 const EXACT: f64 = 1e-9;
 
-/// Two to this power is the largest number of ranks that a model is asked for.
+/// Binary logarithm of the largest number of ranks at which a model is evaluated.
 const MOST_DOUBLINGS: i32 = 20;
 
 /// Binary logarithm of the largest factor between sizes and fitted sizes.
 const SIZES: i32 = 6;
 
-/// True for a form that stays above zero, and for one that explains every point: such a count, like ranks less four, is cut at zero.
+/// True for a form that stays positive, and for one that explains every point exactly: such a count, like ranks minus four, is
+/// bounded by zero.
 pub(super) fn allows(fitted: &Fitted, error: f64) -> bool {
     if !fitted.above_zero || error < EXACT {
         return true;
@@ -37,7 +38,7 @@ pub(super) fn allows(fitted: &Fitted, error: f64) -> bool {
             0 if fitted.ranks.0 >= fitted.ranks.1 => fitted.ranks.0,
             doubling => 2_f64.powi(doubling),
         };
-        // A little below zero is noise of the calculation.
+        // A slightly negative value is numerical noise.
         let noise = -1e-9
             * fitted
                 .coefficients

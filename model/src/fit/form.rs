@@ -1,6 +1,6 @@
-//! What functions are made of.
+//! Forms of functions.
 //!
-//! A form gives for ranks and a size the values that its coefficients multiply. Called by `fit`.
+//! For ranks and a size, a form returns the values that its coefficients multiply. Used by `fit`.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 
 use super::{DIGITS, Fitted, Point};
 
-/// What a function is made of. Its coefficients multiply, in this order, what is named.
+/// The form of a function. Its coefficients multiply the named parts, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// One.
+    /// The constant one.
     Constant,
-    /// Products of powers of ranks and size whose exponents sum to at most `order`, each counted from its centre in units of its span.
+    /// Products of powers of ranks and size whose exponents sum to at most `order`, each relative to its centre in units of its span.
     Polynomial {
-        /// 1 to 4.
+        /// The order, from 1 to 4.
         order: u8,
-        /// Centre and half of the span of the ranks; a span of 0 leaves them out.
+        /// Centre and half of the span of the ranks; a span of 0 excludes them.
         ranks: (f64, f64),
-        /// The same of the size.
+        /// The same for the size.
         size: (f64, f64),
     },
     /// The exponential of the sum of ranks times size, ranks, size, and one.
     Exponential,
-    /// One, and a term.
+    /// The constant one, and a term.
     One(Term),
-    /// A term alone.
+    /// A single term.
     Alone(Term),
-    /// One, and two terms.
+    /// The constant one, and two terms.
     Two(Term, Term),
 }
 
 impl Form {
-    /// True for an equal share of each rank: in inverse proportion to ranks, by whatever power of the size.
+    /// True for an equal share for each rank: in inverse proportion to ranks, with any power of the size.
     pub(crate) fn is_equal_share(&self) -> bool {
         matches!(self, Self::Alone(term) if term.ranks.exponent == -1.0 && term.ranks.logarithm == 0)
     }
@@ -44,13 +44,13 @@ impl Form {
 /// A product of powers and logarithms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Term {
-    /// Of the ranks.
+    /// The factor of the ranks.
     pub ranks: Power,
-    /// Of the size.
+    /// The factor of the size.
     pub size: Power,
 }
 
-/// A power of a number, times a power of its logarithm to the base of 2.
+/// A power of a number, times a power of its binary logarithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Power {
     /// The exponent of the number.
@@ -59,7 +59,7 @@ pub struct Power {
     pub logarithm: u8,
 }
 
-/// Exponents of the normal form, those of functions that fall included.
+/// Exponents of the normal form, including those of decreasing functions.
 const EXPONENTS: [f64; 20] = [
     0.0,
     -2.0,
@@ -83,13 +83,13 @@ const EXPONENTS: [f64; 20] = [
     3.0,
 ];
 
-/// Of a term in both ranks and size, those alone are tried that programs have most.
+/// Exponents tried for a term in both ranks and size: the most common ones in programs.
 const FEW: [f64; 7] = [0.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0];
 
-/// Of few points, these are tried: pieces of an all-to-all fall with the square of the ranks.
+/// Exponents tried for few points: pieces of an all-to-all fall with the square of the ranks.
 const SPARSE: [f64; 8] = [0.0, -1.0, -0.5, 0.5, 1.0, -2.0, 2.0, 3.0];
 
-/// Points from which on all powers are tried: Extra-P asks for five of each parameter.
+/// Number of points from which on all powers are tried: Extra-P requires five of each parameter.
 pub(super) const SEVERAL: usize = 5;
 
 impl Power {
@@ -120,7 +120,7 @@ impl Term {
 }
 
 impl Term {
-    /// Cost beyond a constant: one for a product of a power and a logarithm, and one for growth faster than linear.
+    /// Returns the cost beyond a constant: one for a product of a power and a logarithm, and one for growth faster than linear.
     fn growth(&self) -> usize {
         let of = |power: Power| {
             let product = power.exponent != 0.0 && power.logarithm > 0;
@@ -133,7 +133,7 @@ impl Term {
 }
 
 impl Form {
-    /// Cost of its growth for few points.
+    /// Returns the cost of its growth for few points.
     pub(super) fn growth(&self) -> usize {
         match self {
             Self::Constant => 0,
@@ -144,7 +144,7 @@ impl Form {
         }
     }
 
-    /// What its coefficients multiply at so many ranks and that size.
+    /// Returns the factors of its coefficients at this number of ranks and this size.
     pub(super) fn row(&self, ranks: f64, size: f64) -> Vec<f64> {
         match *self {
             Self::Constant => vec![1.0],
@@ -175,7 +175,7 @@ impl Form {
     }
 }
 
-/// The forms that points like these may determine, those with fewer coefficients first.
+/// Returns the forms that these points may determine, in ascending order of their number of coefficients.
 pub(super) fn candidates(points: &[Point]) -> Vec<Form> {
     let spans = |of: fn(&Point) -> f64| {
         let least = points.iter().map(of).fold(f64::INFINITY, f64::min);
@@ -184,7 +184,7 @@ pub(super) fn candidates(points: &[Point]) -> Vec<Form> {
     };
     let (ranks, size) = (spans(|it| it.ranks), spans(|it| it.size));
     let one = [Power::default()];
-    // Few points are explained by many powers, most of which are far off beyond them.
+    // Few points are explained by many powers, most with large errors beyond the points.
     let sparse = points.len() < SEVERAL;
     let choose = |spans: (f64, f64), few: bool| -> Vec<Power> {
         let powers = Power::all(match (few, sparse) {
@@ -237,7 +237,7 @@ pub(super) fn candidates(points: &[Point]) -> Vec<Form> {
 
 impl fmt::Display for Power {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The caller writes the number before it.
+        // The caller writes the preceding number.
         if self.exponent != 1.0 {
             write!(to, "^{}", significant(self.exponent, 5))?;
         }
@@ -245,7 +245,7 @@ impl fmt::Display for Power {
     }
 }
 
-/// A number for people: whole where it is, else six significant digits, or one decimal place of large ones.
+/// Formats a number: integers exactly, others with six significant digits, or large ones with one decimal place.
 fn number(value: f64) -> String {
     let value = significant(value, DIGITS);
     match value.abs() {
@@ -255,7 +255,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// A power of what is called `name`.
+/// Formats a power of the parameter `name`.
 fn powered(name: &str, power: Power) -> Vec<String> {
     let mut parts = Vec::new();
     if power.exponent != 0.0 {

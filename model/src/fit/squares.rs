@@ -1,10 +1,10 @@
 //! Weighted least squares.
 //!
-//! Columns are scaled to the same length first, so that powers of large numbers do no harm. Called by `fit`.
+//! Columns are first scaled to the same length, so that powers of large numbers are harmless. Used by `fit`.
 
 use nalgebra::{DMatrix, DVector};
 
-/// What came of a fit.
+/// The result of a fit.
 #[derive(Clone, Debug)]
 pub(super) struct Squares {
     pub(super) coefficients: Vec<f64>,
@@ -12,13 +12,13 @@ pub(super) struct Squares {
     pub(super) spread: Vec<f64>,
     /// The standard error of weighted residuals.
     pub(super) deviation: f64,
-    /// Points less coefficients.
+    /// Number of points minus number of coefficients.
     pub(super) freedom: u32,
     weights: Vec<f64>,
 }
 
 impl Squares {
-    /// The coefficients with which `rows` come closest to `targets`. `None` where they are not determined.
+    /// Returns the coefficients with which `rows` are closest to `targets`. `None` if they are not determined.
     pub(super) fn solve(rows: &[Vec<f64>], targets: &[f64], weights: &[f64]) -> Option<Self> {
         let (points, count) = (rows.len(), rows.first()?.len());
         let freedom = points.checked_sub(count)?;
@@ -36,7 +36,7 @@ impl Squares {
         let normal = matrix.transpose() * &matrix;
         let factors = normal.cholesky()?;
         let diagonal = factors.l_dirty().diagonal();
-        // Columns that depend on each other: nothing tells their coefficients apart.
+        // The columns are linearly dependent, so their coefficients are not determined.
         if diagonal.iter().any(|it| *it < 1e-6) {
             return None;
         }
@@ -58,7 +58,7 @@ impl Squares {
         })
     }
 
-    /// How much of a point's own prediction comes from itself, from 0 to 1.
+    /// Returns the leverage of a point, its own share in its prediction, from 0 to 1.
     pub(super) fn leverage(&self, index: usize, row: &[f64]) -> f64 {
         let count = row.len();
         let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b)));

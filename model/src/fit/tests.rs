@@ -1,4 +1,4 @@
-//! Fits of values whose functions are known.
+//! Fits of values with known functions.
 
 use proptest::prelude::*;
 
@@ -175,7 +175,7 @@ fn three_points_pay_for_growth_and_their_band_holds_other_forms() {
     let band = line.band(1024.0, 1.0).unwrap();
     assert!(band.to >= 20_000.0, "{line}: {band:?}");
     assert!(line.is_sparse());
-    // An exact form of three points is taken.
+    // An exact form of three points is selected.
     let exact = few([8.0, 24.0, 64.0]);
     assert!((exact.at(64.0, 1.0) / 384.0 - 1.0).abs() < 1e-9, "{exact}");
 }
@@ -186,7 +186,7 @@ fn errors_of_one_point_are_unknown() {
     assert_eq!((single.error, single.band(4.0, 1.0)), (None, None));
 }
 
-/// Made-up measurements: one to six numbers of ranks, one or two sizes, and values of any size that times, bytes and counts have.
+/// Synthetic measurements: one to six numbers of ranks, one or two sizes, and values in the ranges of times, bytes and counts.
 fn measurements() -> impl Strategy<Value = Vec<Point>> {
     let value = prop_oneof![
         Just(0.0),
@@ -230,7 +230,8 @@ proptest! {
         let points: Vec<Point> = points.map(|(ranks, value)| Point { ranks: *ranks, size: 1.0, value }).collect();
         let fitted = fit(&points).unwrap();
         prop_assert!(fitted.is_sparse());
-        // Products of a power and a logarithm are paid for: they explain the points exactly, or there is no simpler form half as good.
+        // Products of a power and a logarithm are penalised: they explain the points exactly, or there is no simpler form half as
+        // good.
         if let Form::Alone(term) | Form::One(term) = fitted.form
             && term.ranks.exponent != 0.0
             && term.ranks.logarithm > 0

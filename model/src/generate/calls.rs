@@ -1,8 +1,8 @@
 //! The calls of one rank.
 //!
-//! Each is its template with what differs: ranks, bytes, tags, requests, times. Called by `generate`.
+//! Each is its template with the differing parts: ranks, bytes, tags, requests, times. Used by `generate`.
 
-/// What calls say about MPI objects.
+/// Facts of calls about MPI objects.
 mod facts;
 
 use belljar_sim::{Frequency, Time};
@@ -21,23 +21,23 @@ use crate::structure::Turns;
 use crate::values::{Asked, Spread, Values};
 use facts::MadeGroups;
 
-/// Picoseconds after which a run ends at the latest: what is beyond is damage.
+/// Latest end of a run, in picoseconds: later times indicate damage.
 const LATEST: f64 = 1e18;
 
-/// Picoseconds by which the own time of a call is away from its mean, at most: what interrupts take. What is farther away is waiting that no cost explains, in which ranks are not
-/// independent of each other: as each one's own delay it would add up from step to step.
+/// Largest deviation of a call's own time from its mean, in picoseconds, as caused by interrupts. Larger deviations are waiting that no cost explains, in which ranks
+/// depend on each other: as independent delays of each rank they would add up from step to step.
 const NOISE: f64 = 20e6;
 
-/// A request that is open.
+/// An open request.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     request: u64,
     direction: Option<Direction>,
-    /// Whom its message comes from, with which tag, and how long it is.
+    /// The status of its message: source, tag and length.
     status: Status,
 }
 
-/// Makes the calls of one rank.
+/// Generates the calls of one rank.
 pub(super) struct RankCalls<'m> {
     rank: u32,
     ranks: u32,
@@ -46,13 +46,13 @@ pub(super) struct RankCalls<'m> {
     class: &'m Class,
     groups: &'m Groups,
     per_node: u32,
-    /// Groups that are the members of a communicator that is made of them.
+    /// Groups that are the members of a communicator created from them.
     made: MadeGroups<'m>,
     open: Vec<Open>,
     requests: u64,
 }
 
-/// Which instance of a call is made.
+/// The instance of a call.
 #[derive(Clone, Copy, Debug)]
 struct At {
     turns: Turns,
@@ -81,7 +81,7 @@ impl<'m> RankCalls<'m> {
         }
     }
 
-    /// Makes the calls of a plan, from a time on.
+    /// Generates the calls of a plan, from a start time on.
     pub(super) fn make(
         mut self,
         plan: &[Planned],
@@ -108,7 +108,7 @@ impl<'m> RankCalls<'m> {
             };
             indices[call] += 1;
             let model = &self.class.calls[call];
-            // Any number that is another for each call of each rank.
+            // A number that differs for each call of each rank.
             let of = u64::from(self.rank) << 40 ^ (number as u64) << 1;
             let span = |values: &Values, spread: &Spread, of: u64, most: f64| {
                 let value = self.value(values, at, world);
@@ -129,7 +129,7 @@ impl<'m> RankCalls<'m> {
             let cycle = |ps: f64| clock.cycle_at(Time::from_ps(ps.min(LATEST) as u64));
             let mut event = self.call(model, at);
             event.entry = cycle(entry);
-            // A call without length has no place for what a replay says that it takes.
+            // A call without duration has no room for the time that a replay adds.
             event.exit = Some(cycle(exit).max(event.entry.saturating_add(1)));
             events.push(event);
         }
@@ -145,7 +145,7 @@ impl<'m> RankCalls<'m> {
         })
     }
 
-    /// A count, which is no less than none.
+    /// Returns a nonnegative count.
     fn bytes(&self, values: &Values, at: At, place: Place) -> u64 {
         self.value(values, at, place)
             .round()
@@ -196,7 +196,7 @@ impl<'m> RankCalls<'m> {
         event
     }
 
-    /// A message; what a status of it would say.
+    /// Fills in a message, and returns the contents of its status.
     fn transfer(&self, transfer: &mut Transfer, of: &TransferModel, at: At) -> (Direction, Status) {
         let place = self.place(transfer.communicator, at, of.by);
         let phase = match of.phases.as_slice() {
@@ -255,7 +255,7 @@ impl<'m> RankCalls<'m> {
             }
             if !amount.pieces.is_empty() {
                 let count = u64::from(place.ranks);
-                // As equal as they may be.
+                // As evenly as possible.
                 let piece = |at: u64| bytes / count + u64::from(at < bytes % count);
                 amount.pieces = (0..count).map(piece).collect();
             }
@@ -264,7 +264,7 @@ impl<'m> RankCalls<'m> {
         fill(&mut collective.received, &of.received);
     }
 
-    /// Requests that the call begins and completes.
+    /// Adds the requests that the call begins and completes.
     fn requests(
         &mut self,
         event: &mut Event,
@@ -321,7 +321,7 @@ impl<'m> RankCalls<'m> {
         }
     }
 
-    /// Argument words that say what has changed.
+    /// Updates argument words of changed values.
     fn arguments(&self, event: &mut Event) {
         let rank = |peer: Peer| match peer {
             Peer::Rank(rank) => Some(u64::from(rank)),

@@ -1,6 +1,6 @@
-//! Who is in which communicator.
+//! Members of communicators.
 //!
-//! A communicator is made when the next constructor of all members of the one that it is made from is one of that. Called by `generate`.
+//! A communicator is created when the next constructor of all members of its parent is called on that parent. Used by `generate`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::relation::{Grid, Place};
 /// Communicators of all ranks.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// By rank and its own number.
+    /// Index of a communicator, by rank and its own number.
     own: BTreeMap<(u32, u32), usize>,
     all: Vec<Group>,
 }
@@ -28,7 +28,7 @@ struct Group {
     grid: Vec<u32>,
 }
 
-/// A constructor that a rank calls.
+/// A constructor that a rank will call.
 #[derive(Clone, Copy, Debug)]
 struct Wanted<'m> {
     new: &'m NewCommunicator,
@@ -37,11 +37,11 @@ struct Wanted<'m> {
     function: &'static str,
 }
 
-/// A member of the communicator that a constructor is called on, with what it calls.
+/// A member of the communicator on which a constructor is called, and its call.
 type Caller<'m> = (u32, Wanted<'m>);
 
 impl Groups {
-    /// The communicators that ranks with these plans make.
+    /// Creates the communicators of ranks with these plans.
     pub(super) fn make<'m>(
         templates: &'m [Event],
         plans: &[(&'m Class, Vec<Planned>)],
@@ -89,7 +89,7 @@ impl Groups {
         self.all.len() - 1
     }
 
-    /// All members of a communicator whose next constructor is one of that; `None` when nobody makes any more.
+    /// Returns all members of a communicator whose next constructors are called on it; `None` if no constructors are left.
     fn next<'m>(&self, left: &[Vec<Wanted<'m>>]) -> Result<Option<Vec<Caller<'m>>>, GenerateError> {
         let mut waiting = None;
         for (rank, own) in (0..).zip(left) {
@@ -112,7 +112,7 @@ impl Groups {
         }
     }
 
-    /// All members of a communicator, if the next constructor of each is one of that.
+    /// Returns all members of a communicator, if the next constructor of each is called on it.
     fn all_of<'m>(&self, on: usize, left: &[Vec<Wanted<'m>>]) -> Option<Vec<Caller<'m>>> {
         let members = self.all[on].members.iter();
         let callers = members.map(|member| {
@@ -123,7 +123,8 @@ impl Groups {
         callers.collect()
     }
 
-    /// What tells a call of a group's members alone from others of that communicator, if a constructor is one: its tag, and the first member.
+    /// Returns the key that distinguishes a constructor called only by a group's members from others of that communicator: its tag, and the
+    /// first member.
     fn meeting(&self, on: usize, rank: u32, wanted: &Wanted<'_>) -> Option<(i32, Option<u32>)> {
         let tag = tag(wanted)?;
         let Shape::Members { first, .. } = wanted.shape else {
@@ -139,7 +140,7 @@ impl Groups {
         Some((tag, first.at(place)))
     }
 
-    /// Members of a communicator who still have a constructor of that meeting to call, if it is the next one of each.
+    /// Returns the members of a communicator that still have to call a constructor with that key, if it is the next one of each.
     fn those_of<'m>(
         &self,
         on: usize,
@@ -171,19 +172,19 @@ impl Groups {
             .ok_or_else(|| unknown(wanted, "the one that it is made from is not known"))
     }
 
-    /// The members of a communicator call its constructor.
+    /// Creates a communicator by its members' constructors.
     fn construct(&mut self, callers: &[Caller<'_>], per_node: u32) -> Result<(), GenerateError> {
         let Some((first, wanted)) = callers.first() else {
             return Ok(());
         };
         let parent = self.all[self.parent(*first, wanted)?].clone();
         let ranks = parent.members.len() as u32;
-        // Of a group's members alone there are fewer callers than members of the communicator.
+        // If only a group's members call it, there are fewer callers than members of the communicator.
         let places: BTreeMap<u32, u32> = (0..)
             .zip(&parent.members)
             .map(|(at, it)| (*it, at))
             .collect();
-        // By what tells the new communicators apart, their members by their keys and ranks.
+        // The members of the new communicators by their keys and ranks, for each value that separates the communicators.
         let mut new: BTreeMap<i64, Vec<(i64, u32, Caller<'_>)>> = BTreeMap::new();
         let mut grid = Vec::new();
         for caller in callers {
@@ -243,23 +244,23 @@ impl Groups {
         Ok(())
     }
 
-    /// The members of a communicator of a rank's, in their order.
+    /// Returns the members of a rank's communicator, in their order.
     pub(super) fn members(&self, rank: u32, communicator: u32) -> Option<&[u32]> {
         let group = self.own.get(&(rank, communicator))?;
         Some(&self.all[*group].members)
     }
 
-    /// The number among all of a rank's own communicator.
+    /// Returns the index among all communicators of a rank's own one.
     pub(super) fn number(&self, rank: u32, communicator: u32) -> Option<usize> {
         self.own.get(&(rank, communicator)).copied()
     }
 
-    /// The rank in the world of a member of the communicator with that number.
+    /// Returns the rank in the world of a member of the communicator with that index.
     pub(super) fn world_rank(&self, group: usize, member: u32) -> Option<u32> {
         self.all.get(group)?.members.get(member as usize).copied()
     }
 
-    /// Where a rank is in a communicator of its own; in the world where it has none of that number.
+    /// Returns a rank's position in one of its communicators, or in the world if it has no communicator of that number.
     pub(super) fn place(&self, rank: u32, communicator: Option<u32>) -> (u32, u32) {
         let number = communicator.unwrap_or(WORLD);
         let group = self.own.get(&(rank, number));
@@ -272,7 +273,7 @@ impl Groups {
     }
 }
 
-/// The tag of a constructor that a group's members alone call.
+/// Returns the tag of a constructor that only a group's members call.
 fn tag(wanted: &Wanted<'_>) -> Option<i32> {
     match wanted.new.how {
         Making::CreateGroup { tag, .. } => Some(tag),
@@ -280,7 +281,7 @@ fn tag(wanted: &Wanted<'_>) -> Option<i32> {
     }
 }
 
-/// The dimensions of a grid of so many ranks.
+/// Returns the dimensions of a grid with this many ranks.
 pub(super) fn lengths(dimensions: &[u32], shape: &Shape, ranks: u32) -> Vec<u32> {
     match shape {
         Shape::Grid { ascending } => Grid {
@@ -292,7 +293,7 @@ pub(super) fn lengths(dimensions: &[u32], shape: &Shape, ranks: u32) -> Vec<u32>
     }
 }
 
-/// The place of a rank in the dimensions of a grid that do not remain.
+/// Returns the position of a rank in the removed dimensions of a grid.
 fn others(grid: &[u32], remain: &[bool], rank: u32) -> i64 {
     let mut left = i64::from(rank);
     let (mut place, mut by) = (0, 1);

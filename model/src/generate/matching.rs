@@ -1,6 +1,6 @@
-//! Sends and receives of a generated run, counted against each other.
+//! Comparison of the sends and receives of a generated run.
 //!
-//! Relations and turns are learned call by call. If one of them is wrong at a size, some message lacks its receive, or some receive its message. Called by `generate`.
+//! Relations and turns are learned call by call. If one of them is wrong at a size, some message lacks its receive, or some receive its message. Used by `generate`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use belljar_trace::{Direction, Event, Peer, Phase, Transfer};
 use super::GenerateError;
 use super::groups::Groups;
 
-/// A communicator, and ranks of the world in it.
+/// A communicator, and two of its members by world rank.
 type Pair = (usize, u32, u32);
 
 /// Messages between two ranks.
@@ -17,7 +17,7 @@ type Pair = (usize, u32, u32);
 struct Traffic {
     /// Bytes of each send by its tag, in order.
     sent: BTreeMap<i32, Vec<u64>>,
-    /// Room of each receive by its tag, in order; without one, it takes any tag.
+    /// Buffer sizes of receives by tag, in order; without a tag, they accept any.
     received: BTreeMap<Option<i32>, Vec<u64>>,
 }
 
@@ -32,7 +32,7 @@ struct Messages {
 /// Compares the sends and receives of all ranks.
 ///
 /// # Errors
-/// [`GenerateError::Unmatched`] for the first two ranks whose sends and receives differ in number, or for a receive that is too small for its message.
+/// Returns [`GenerateError::Unmatched`] for the first two ranks whose sends and receives differ in number, or for a receive that is too small for its message.
 pub(super) fn check(events: &[Event], groups: &Groups) -> Result<(), GenerateError> {
     let mut all = Messages::default();
     for event in events {
@@ -110,7 +110,7 @@ impl Messages {
 }
 
 impl Traffic {
-    /// Number of messages that only receives of any source can take; an error in words for receives without a message.
+    /// Returns the number of messages that only receives of any source can take; an error text for receives without a message.
     fn left(&self) -> Result<u64, String> {
         let mut left = 0;
         let none = Vec::new();
@@ -136,7 +136,7 @@ impl Traffic {
             .ok_or_else(|| "fewer messages than that one receives".to_owned())
     }
 
-    /// Fewer sends of a tag than receives, in words.
+    /// Describes fewer sends of a tag than receives.
     fn few(&self, tag: i32) -> String {
         let sent = self.sent.get(&tag).map_or(0, Vec::len);
         let received = self.received.get(&Some(tag)).map_or(0, Vec::len);

@@ -1,6 +1,6 @@
-//! Which calls a rank makes, in order.
+//! The sequence of a rank's calls.
 //!
-//! Loops turn as often as their values say. Called by `generate`.
+//! The values of loops determine their turns. Used by `generate`.
 
 use super::GenerateError;
 use crate::model::Class;
@@ -8,7 +8,7 @@ use crate::relation::Place;
 use crate::structure::{Node, Turns};
 use crate::values::Asked;
 
-/// Turns of one loop, at most: what is more is no program's.
+/// Most plausible turns of one loop.
 const MOST_TURNS: f64 = 1e9;
 
 /// One call of a plan.
@@ -25,16 +25,16 @@ struct Planner<'c> {
     rank: u32,
     of: (f64, f64),
     most: u64,
-    /// How often each loop was come to.
+    /// Number of entries of each loop so far.
     visits: Vec<u32>,
-    /// How often each loop is come to, known after a first pass.
+    /// Total number of entries of each loop, known after a first pass.
     counts: Vec<u32>,
     plan: Vec<Planned>,
-    /// Turns of all loops: those whose body makes no call have an end, too.
+    /// Turns of all loops, so that loops whose bodies make no calls are limited, too.
     turned: u64,
 }
 
-/// The calls of a rank of a class, of `ranks` and `size`, at most so many.
+/// Plans the calls of a rank of a class, for `ranks` and `size`, with a limit.
 pub(super) fn plan(
     class: &Class,
     (rank, of): (u32, (f64, f64)),
@@ -51,7 +51,8 @@ pub(super) fn plan(
         plan: Vec::new(),
         turned: 0,
     };
-    // How often an inner loop is come to depends on how often those around it turn: each pass settles one level more.
+    // The number of entries of an inner loop depends on the turns of the loops around it: each pass settles one more
+    // level.
     for _ in 0..8 {
         planner.visits = vec![0; loops];
         planner.plan.clear();
@@ -95,7 +96,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// How often a loop turns this time.
+    /// Returns the turns of a loop for this entry.
     fn turns(&mut self, number: usize) -> Result<u32, GenerateError> {
         let instance = self.visits[number];
         self.visits[number] = instance.saturating_add(1);
@@ -111,7 +112,7 @@ impl Planner<'_> {
             },
         });
         match turns.is_finite() && turns < MOST_TURNS {
-            // A little less than none is none.
+            // A slightly negative value becomes zero.
             true if turns > -0.5 => Ok(turns.round().max(0.0) as u32),
             _ => Err(GenerateError::Turns(turns)),
         }

@@ -1,6 +1,6 @@
-//! What differs between instances of a call.
+//! Differences between the instances of a call.
 //!
-//! Made by `learn`, read by `generate`.
+//! Created by `learn`, read by `generate`.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::values::{Spread, Values};
 /// A call of a class.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallModel {
-    /// Which of the model's templates it is made of.
+    /// The index of its template in the model.
     pub template: u32,
-    /// Its times, by the call before it, the most frequent first: from one call to another the program does something else.
+    /// Its times, by the previous call, the most frequent first: the program does different work between different calls.
     pub times: Vec<Times>,
     /// Its messages.
     pub transfers: Vec<TransferModel>,
@@ -21,33 +21,34 @@ pub struct CallModel {
     pub collectives: Vec<CollectiveModel>,
     /// The requests that it completes.
     pub completes: Completes,
-    /// The shape of the communicator that it makes.
+    /// The shape of the communicator that it creates.
     pub shape: Shape,
 }
 
-/// Times of a call after another.
+/// Times of a call after a particular call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Times {
-    /// The number of the call before, if there is one.
+    /// The number of the previous call, if there is one.
     pub after: Option<u32>,
     /// Picoseconds of the thread's own time before it.
     pub before: Values,
-    /// How these lie around that.
+    /// Their distribution.
     pub before_spread: Spread,
     /// Picoseconds of its own work inside.
     pub own: Values,
-    /// How these lie around that.
+    /// Their distribution.
     pub own_spread: Spread,
 }
 
 /// A message, or an access to a window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TransferModel {
-    /// The peer, or of a receive with a wildcard whom it gets its message from: one relation for all instances, or one for each phase; none for a wildcard to which messages came in no known order.
+    /// The peer, or for a wildcard receive the source of its message. There is one relation for all instances, or one for each phase; none for a wildcard whose messages
+    /// arrived in no known order.
     pub peer: Vec<Relation>,
     /// The turn of these relations.
     pub by: Counter,
-    /// Counters of the phase, each with its period; the last counts fastest. Without any, phases are turns, and the last one stays.
+    /// Counters of the phase, each with its period; the last counts fastest. Without counters, phases are turns, and the last one repeats.
     pub phases: Vec<(Counter, u32)>,
     /// Its tag.
     pub tag: Tags,
@@ -62,15 +63,15 @@ pub enum Counter {
     /// The turn of the innermost loop around it.
     #[default]
     Turn,
-    /// The turn of a loop around that one: the next one is 0.
+    /// The turn of a loop around that one: `Outer(0)` is the next one.
     Outer(u8),
-    /// One in the last turn of the innermost loop, else zero.
+    /// One in the last turn of the innermost loop, otherwise zero.
     Last,
     /// The instance's number.
     Instance,
 }
 
-/// The phase of an instance for these counters.
+/// Returns the phase of an instance for these counters.
 pub(crate) fn phase(phases: &[(Counter, u32)], turns: Turns, instance: u32) -> u32 {
     phases.iter().fold(0, |sum: u32, (by, period)| {
         let own = by.of(turns, instance).checked_rem(*period).unwrap_or(0);
@@ -79,7 +80,7 @@ pub(crate) fn phase(phases: &[(Counter, u32)], turns: Turns, instance: u32) -> u
 }
 
 impl Counter {
-    /// All, the innermost first.
+    /// All counters, the innermost first.
     pub(crate) const ALL: [Self; 5] = [
         Self::Turn,
         Self::Instance,
@@ -88,7 +89,7 @@ impl Counter {
         Self::Outer(2),
     ];
 
-    /// Its value for an instance of this number.
+    /// Returns its value for an instance of this number.
     pub(crate) fn of(self, turns: Turns, instance: u32) -> u32 {
         match self {
             Self::Turn => turns.turn,
@@ -106,9 +107,9 @@ pub struct CollectiveModel {
     pub root: Option<Relation>,
     /// The turn of that relation.
     pub by: Counter,
-    /// Bytes that go out, of each of its share or in all pieces together.
+    /// Bytes sent, with each of its share or in all pieces together.
     pub sent: Values,
-    /// Bytes that come in, likewise.
+    /// Bytes received, likewise.
     pub received: Values,
 }
 
@@ -116,19 +117,19 @@ pub struct CollectiveModel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tags {
-    /// None, or any.
+    /// No tag, or any.
     None,
-    /// Always the same.
+    /// Always the same tag.
     Same(i32),
-    /// The turn, and so many more.
+    /// The turn, plus this number.
     Turn(i32),
-    /// The instance's number, and so many more.
+    /// The instance's number, plus this number.
     Instance(i32),
-    /// One after the other, and again from the first.
+    /// These tags in a cycle.
     List(Vec<i32>),
 }
 
-/// Which of the open requests a call completes, in the order in which they were begun.
+/// The open requests that a call completes, by their position in the order in which they were begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completes {
@@ -136,15 +137,15 @@ pub enum Completes {
     All,
     /// These.
     These(Vec<u32>),
-    /// These, one instance after the other, and again from the first.
+    /// These in a cycle, one for each instance.
     InTurn(Vec<Vec<u32>>),
 }
 
-/// What decides who is in a communicator that a call makes.
+/// The values that determine the members of a communicator that a call creates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// What the template says.
+    /// As in the template.
     AsTraced,
     /// Colour and key of a split.
     Split {
@@ -153,23 +154,23 @@ pub enum Shape {
         /// The key.
         key: Relation,
     },
-    /// Who is in a communicator of a group, where the caller is.
+    /// The members of a group's communicator that contains the caller.
     Members {
-        /// The lowest of them, by its rank in the communicator that it is made from.
+        /// The lowest member, by its rank in the parent communicator.
         first: Relation,
-        /// What orders them; those for which it is the same by their ranks there.
+        /// The sort key of the members; ties are in the order of their ranks there.
         key: Relation,
     },
-    /// How many neighbours a graph has at the caller.
+    /// The number of neighbours of a graph at the caller.
     Degrees {
-        /// From whom it receives.
+        /// The number that it receives from.
         sources: Relation,
-        /// To whom it sends.
+        /// The number that it sends to.
         destinations: Relation,
     },
     /// A grid of as many dimensions as the template has.
     Grid {
-        /// Whether later dimensions are the longer ones.
+        /// True if later dimensions are longer.
         ascending: bool,
     },
 }

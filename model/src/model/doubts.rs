@@ -1,6 +1,6 @@
-//! Warnings about a model's own answers.
+//! Warnings about a model's answers.
 //!
-//! A model knows its runs alone. Each answer beyond them says so. Called by `generate` and by `belljar model`.
+//! A model only knows its runs. Each answer beyond them has a warning. Used by `generate` and by `belljar model`.
 
 use belljar_sim::figures::{counted, decimal};
 
@@ -10,11 +10,11 @@ use super::{Function, Model};
 use crate::fit::Fitted;
 use crate::relation::{Grid, Relation};
 
-/// Least count of rank numbers that distinguish forms: Extra-P asks for five of each parameter.
+/// Fewest numbers of ranks that distinguish forms: Extra-P requires five of each parameter.
 const SEVERAL: usize = 5;
 
 impl Model {
-    /// Numbers of ranks of its runs, each once, in order.
+    /// Returns the distinct numbers of ranks of its runs, in order.
     pub fn ranks(&self) -> Vec<u32> {
         let mut all: Vec<u32> = self.runs.iter().map(|(ranks, _)| *ranks).collect();
         all.sort_unstable();
@@ -22,7 +22,7 @@ impl Model {
         all
     }
 
-    /// Sizes of the problem of its runs, each once, in order.
+    /// Returns the distinct sizes of its runs, in order.
     pub fn sizes(&self) -> Vec<f64> {
         let mut all: Vec<f64> = self.runs.iter().map(|(_, size)| *size).collect();
         all.sort_by(f64::total_cmp);
@@ -30,7 +30,7 @@ impl Model {
         all
     }
 
-    /// The runs that it is fitted to, in words: `runs of 4, 8 and 16 ranks`.
+    /// Describes the runs that it is fitted to: `runs of 4, 8 and 16 ranks`.
     pub fn fitted_to(&self) -> String {
         let ranks = self.ranks();
         let ranks = format!("{} {}", list(&ranks), plural_of(&ranks, "rank"));
@@ -46,7 +46,7 @@ impl Model {
         }
     }
 
-    /// Origin of a generated run of this size, in words.
+    /// Describes the origin of a generated run of this size.
     pub fn origin(&self, ranks: f64, size: f64) -> String {
         let known = self
             .runs
@@ -67,7 +67,7 @@ impl Model {
         )
     }
 
-    /// Factor by which `ranks` or `size` lies beyond the runs, upward or downward; 1 within.
+    /// Returns the factor by which `ranks` or `size` is beyond the runs, upward or downward; 1 within.
     pub fn beyond(&self, ranks: f64, size: f64) -> f64 {
         let of = |value: f64, least: f64, most: f64| (value / most).max(least / value).max(1.0);
         let all = self.ranks();
@@ -80,7 +80,7 @@ impl Model {
         of(ranks, f64::from(*least), f64::from(*most)).max(of(size, *small, *large))
     }
 
-    /// Warnings about its answers for so many ranks and that size.
+    /// Returns warnings about its answers for this number of ranks and this size.
     pub fn doubts(&self, ranks: f64, size: f64) -> Vec<String> {
         let mut all = self.warnings.clone();
         let beyond = self.beyond(ranks, size);
@@ -138,7 +138,8 @@ impl Model {
 }
 
 impl Model {
-    /// Warnings about dimensions of the program's grids whose length is the same in all runs, and another one at `ranks`.
+    /// Returns warnings about dimensions of the program's grids with the same length in all runs, and another one at
+    /// `ranks`.
     fn unseen_lengths(&self, ranks: f64) -> Vec<String> {
         let calls = self.classes.iter().flat_map(|class| &class.calls);
         let peers = calls
@@ -164,7 +165,7 @@ impl Model {
     }
 }
 
-/// Warnings about data that are divided among ranks.
+/// Returns warnings about data divided among ranks.
 fn divided(functions: &[Function<'_>], (beyond, size): (f64, f64)) -> Vec<String> {
     let all = || functions.iter().flat_map(|it| it.values.divisions());
     let mut warnings = Vec::new();
@@ -185,14 +186,14 @@ fn divided(functions: &[Function<'_>], (beyond, size): (f64, f64)) -> Vec<String
     warnings
 }
 
-/// True for a count that its function does not give at each point.
+/// True for a count whose function does not reproduce each point.
 fn is_inexact(of: &Fitted) -> bool {
     of.measured().any(|point| {
         (of.at(point.ranks, point.size) - point.value).abs() > 1e-6 * point.value.max(1.0)
     })
 }
 
-/// Numbers in words: `4, 8 and 16`.
+/// Formats numbers as a list: `4, 8 and 16`.
 fn list<T: ToString>(all: &[T]) -> String {
     let words: Vec<String> = all.iter().map(T::to_string).collect();
     match words.as_slice() {

@@ -1,19 +1,20 @@
-//! Models made of runs.
+//! Creation of models from runs.
 //!
-//! The sequence of calls of each rank of each run is read by the loops of another, if it can, or has loops of its own; so ranks fall into classes. Then each call of a class is looked
-//! at over all ranks, runs and instances. What follows no rule that is known is an error that says which call it is: a model that guesses would be wrong. Called by `belljar model fit`.
+//! The sequence of calls of each rank of each run is parsed by the loops of another, if possible, or has loops of its own; so ranks fall into classes. Each call of a
+//! class is then analysed over all ranks, runs and instances. Values without a known rule are an error that names the call, since a guess would make the model wrong.
+//! Used by `belljar model fit`.
 
-/// The role by which ranks are told apart.
+/// The role that distinguishes ranks.
 mod chosen;
 /// Ranks whose calls have the same loops.
 mod classes;
-/// What one call of a class is, over all its instances.
+/// One call of a class, over all its instances.
 mod instances;
 /// Kinds of ranks by roles.
 mod kinds;
 /// Bytes of calls of all classes of ranks.
 mod pools;
-/// Runs of one program or of several.
+/// Detection of runs of several programs.
 mod programs;
 /// Calls of ranks as sequences of tokens.
 mod sequences;
@@ -33,18 +34,18 @@ use classes::{Growing, Member, classes};
 use instances::{Findings, Instance, call_model};
 pub(crate) use sequences::Distinction;
 
-/// Why no model can be made of runs.
+/// An error in creating a model from runs.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnError {
-    /// There is no run.
+    /// There are no runs.
     #[error("name at least one run")]
     NoRuns,
-    /// A run is none that a model can be made of.
+    /// A run is not suitable for a model.
     #[error("{name}: {source}")]
     Run {
         /// Its trace.
         name: String,
-        /// Why.
+        /// The reason.
         source: RunError,
     },
     /// Processors differ.
@@ -61,19 +62,19 @@ pub enum LearnError {
         other: String,
         /// The files of both programs.
         programs: String,
-        /// Functions that one of them calls alone, in words.
+        /// Functions that only one of them calls, in words.
         difference: String,
     },
-    /// Ranks that do not do the same are none of the kinds that are known.
+    /// Ranks with different calls do not correspond to known kinds.
     #[error(
         "nothing that is known of a rank tells what it does: rank {rank} is of another kind in each of two runs, where it calls {one} and {other}"
     )]
     Kinds {
         /// The rank.
         rank: u32,
-        /// What it calls first in one run that it does not in the other.
+        /// Its first call in one run that differs from the other.
         one: String,
-        /// And in the other one.
+        /// Its first call in the other run.
         other: String,
     },
     /// A number follows no rule.
@@ -81,11 +82,11 @@ pub enum LearnError {
         "{what} of {function}, called {count} times by {ranks} (class {class}), follow no rule that is known; ranks {example}"
     )]
     NoRule {
-        /// Which number.
+        /// The number.
         what: &'static str,
         /// The function.
         function: String,
-        /// How often it was called.
+        /// The number of calls.
         count: usize,
         /// The class of ranks.
         class: usize,
@@ -97,33 +98,33 @@ pub enum LearnError {
     /// A function cannot be fitted.
     #[error("{what} of {function}: {source}")]
     Fit {
-        /// Which value.
+        /// The value.
         what: &'static str,
         /// The function.
         function: String,
-        /// Why.
+        /// The reason.
         source: FitError,
     },
-    /// The templates cannot be kept.
+    /// The templates cannot be encoded.
     #[error("the calls cannot be kept: {0}")]
     Templates(#[from] belljar_trace::StateError),
 }
 
-/// A grid that the peers of other calls have.
+/// A grid of the peers of other calls.
 #[derive(Clone, Copy, Debug)]
 struct Likely {
     grid: Grid,
-    /// True if the runs tell it apart from others.
+    /// True if the runs distinguish it from others.
     sure: bool,
 }
 
-/// The grid of peers, that of data, and bytes of all classes.
+/// The grid of peers, the grid of data, and bytes of all classes.
 type Shared<'p> = (Option<Likely>, Option<Grid>, &'p pools::Pools);
 
-/// The runs of these traces.
+/// Reads the runs of these traces.
 ///
 /// # Errors
-/// [`LearnError::Run`] for a trace without the calls that a model needs.
+/// Returns [`LearnError::Run`] for a trace without the calls that a model needs.
 pub(crate) fn read(traced: &[Traced<'_>]) -> Result<Vec<Run>, LearnError> {
     let mut tokens = Tokens::default();
     let runs = traced.iter().map(|one| {
@@ -135,10 +136,10 @@ pub(crate) fn read(traced: &[Traced<'_>]) -> Result<Vec<Run>, LearnError> {
     runs.collect()
 }
 
-/// The model of these runs.
+/// Creates the model of these runs.
 ///
 /// # Errors
-/// [`LearnError`] when something of the program follows no rule, or runs are of several programs.
+/// Returns [`LearnError`] if a part of the program follows no rule, or if the runs are of several programs.
 pub(crate) fn learn(
     runs: &[Run],
     scenario: Option<String>,
@@ -182,7 +183,7 @@ pub(crate) fn learn(
     })
 }
 
-/// The warning about rules that the runs do not tell apart.
+/// Returns the warning about rules that the runs do not distinguish.
 fn ambiguous(unsure: &[String]) -> Option<String> {
     let first = unsure.first()?;
     let count = unsure.len() as u64;
@@ -192,7 +193,7 @@ fn ambiguous(unsure: &[String]) -> Option<String> {
     ))
 }
 
-/// What a class does.
+/// Creates the model of a class.
 fn class_model(
     runs: &[Run],
     (growing, members): (&Growing, &[&Member]),
@@ -210,7 +211,7 @@ fn class_model(
             &mut all,
         );
     }
-    // Calls in loops that ranks of this kind never turn: as one of another kind makes them.
+    // Calls in loops that ranks of this kind never turn are taken from another kind.
     for member in &growing.members {
         if all.iter().all(|own| !own.is_empty()) {
             break;
@@ -251,7 +252,7 @@ fn class_model(
     })
 }
 
-/// Turns of a loop, for each time that a member comes to it.
+/// Returns the turns of a loop, for each entry by a member.
 fn turns_of(runs: &[Run], members: &[&Member], of: usize) -> Vec<Sample> {
     let samples = members.iter().flat_map(|member| {
         let run = &runs[member.run];

@@ -1,7 +1,7 @@
-//! Which class a rank belongs to.
+//! Assignment of ranks to classes.
 //!
-//! Programs let ranks differ by where they are: the first, the last, odd ones, those at borders of grids. The first of these distinctions by which all of a kind do the
-//! same is taken; a rank whose kind was never seen has no class. Called by `learn` and `generate`.
+//! Programs treat ranks differently by their position: the first, the last, odd ones, those at borders of grids. The first of these distinctions is selected by which
+//! all ranks of a kind do the same; a rank of an unseen kind has no class. Used by `learn` and `generate`.
 
 use std::collections::BTreeMap;
 
@@ -9,45 +9,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::relation::Grid;
 
-/// What tells ranks apart.
+/// The property that distinguishes ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Nothing.
+    /// No property.
     All,
-    /// Whether it is the first.
+    /// Being the first.
     First,
-    /// Whether it is the first or the last.
+    /// Being the first or the last.
     Ends,
-    /// Whether it is odd.
+    /// Being odd.
     Parity,
-    /// Both of these.
+    /// Both parity and ends.
     ParityAndEnds,
-    /// Whether it is at the beginning, in the middle or at the end of each dimension of a grid.
+    /// Being at the beginning, in the middle or at the end of each dimension of a grid.
     Borders(Grid),
-    /// The same, and whether it is the first.
+    /// The same, and being the first.
     BordersAndFirst(Grid),
-    /// Whether it is in the first half.
+    /// Being in the first half.
     Half,
-    /// Whether it is the first of so many that follow one another.
+    /// Being the first of this many consecutive ranks.
     Multiple(u32),
-    /// How many times two divides it: in trees of doubling distance.
+    /// The exponent of two in it: for trees of doubling distance.
     Level,
-    /// Itself.
+    /// The rank itself.
     Rank,
 }
 
 /// The class of each kind of rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roles {
-    /// What tells kinds apart.
+    /// The property that distinguishes kinds.
     pub role: Role,
-    /// By kind.
+    /// Classes by kind.
     classes: BTreeMap<u64, usize>,
 }
 
 impl Role {
-    /// The kind of a rank.
+    /// Returns the kind of a rank.
     pub(crate) fn kind(self, rank: u32, ranks: u32) -> u64 {
         let first = u64::from(rank == 0);
         let ends = first | u64::from(rank + 1 == ranks) << 1;
@@ -70,7 +70,7 @@ impl Role {
         }
     }
 
-    /// The grid whose borders tell ranks apart.
+    /// Returns the grid whose borders distinguish ranks.
     pub(crate) fn grid(self) -> Option<Grid> {
         match self {
             Self::Borders(grid) | Self::BordersAndFirst(grid) => Some(grid),
@@ -78,7 +78,7 @@ impl Role {
         }
     }
 
-    /// The distinctions that there are, the simplest first.
+    /// Returns all properties, the simplest first.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![
             Self::All,
@@ -108,7 +108,7 @@ impl Role {
     }
 }
 
-/// For each dimension, whether it is at its beginning, and whether at its end.
+/// Returns for each dimension whether the rank is at its beginning or at its end.
 fn borders(grid: Grid, rank: u32, ranks: u32) -> u64 {
     let lengths = grid.lengths(ranks);
     let mut left = rank;
@@ -122,22 +122,22 @@ fn borders(grid: Grid, rank: u32, ranks: u32) -> u64 {
 }
 
 impl Roles {
-    /// The class of each kind.
+    /// Creates it from the class of each kind.
     pub(crate) fn new(role: Role, classes: BTreeMap<u64, usize>) -> Self {
         Self { role, classes }
     }
 
-    /// The class of a rank; `None` where no rank like it was seen.
+    /// Returns the class of a rank; `None` for an unseen kind of rank.
     pub fn class(&self, rank: u32, ranks: u32) -> Option<usize> {
         self.classes.get(&self.role.kind(rank, ranks)).copied()
     }
 
-    /// Each kind's class.
+    /// Returns each kind's class.
     pub fn kinds(&self) -> impl Iterator<Item = (u64, usize)> {
         self.classes.iter().map(|(kind, class)| (*kind, *class))
     }
 
-    /// All classes that it names.
+    /// Returns all classes that it names.
     pub(crate) fn classes(&self) -> impl Iterator<Item = usize> {
         self.classes.values().copied()
     }
@@ -147,7 +147,7 @@ impl Roles {
 mod tests {
     use super::*;
 
-    /// The simplest role by which ranks of one kind have one class.
+    /// Returns the simplest role by which ranks of one kind have one class.
     fn found(of: impl Fn(u32, u32) -> usize) -> Role {
         let tells = |role: &Role| {
             let mut classes = BTreeMap::new();

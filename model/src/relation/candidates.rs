@@ -1,19 +1,19 @@
-//! Relations that a sample may be of, the simplest first.
+//! Candidate relations of a sample, the simplest first.
 //!
-//! Most have numbers that follow from the sample itself. Called by `relation`.
+//! Most have parameters that follow from the sample itself. Used by `relation`.
 
 use super::{Grid, Place, Preference, Relation};
 
-/// Steps along each dimension to an edge or a corner, at most.
+/// Most steps along each dimension to an edge or a corner.
 const MOST_STEPS: i32 = 2;
 
 /// Both values of a flag.
 const WAYS: [bool; 2] = [false, true];
 
-/// Relations that give `to` at a place or might, the simplest first.
+/// Returns relations that yield `to` at a position or might, the simplest first.
 pub(super) fn candidates(place: Place, to: u32, prefer: Preference) -> Vec<Relation> {
     let mut all = Vec::new();
-    // In the grid that other calls have, corners come before rules of other grids.
+    // In the grid of other calls, corners come before rules of other grids.
     if let Some(grid) = prefer.grid {
         neighbors(&[grid], place, to, prefer, &mut all);
     }
@@ -34,7 +34,7 @@ pub(super) fn candidates(place: Place, to: u32, prefer: Preference) -> Vec<Relat
     all
 }
 
-/// All grids, the preferred one first.
+/// Returns all grids, the preferred one first.
 fn grids(first: Option<Grid>) -> Vec<Grid> {
     let all = WAYS.into_iter().flat_map(|ascending| {
         (2..=4).map(move |dimensions| Grid {
@@ -52,7 +52,7 @@ fn shifts(place: Place, to: u32, prefer: Preference, all: &mut Vec<Relation>) {
     let ranks = i64::from(place.ranks);
     let turned = if by > 0 { by - ranks } else { by + ranks };
     let mut both = [by, turned];
-    // The shorter way; of two that are as long the preferred one.
+    // The shorter way; in a tie the preferred one.
     both.sort_by_key(|by| (by.abs(), (*by < 0) != prefer.back));
     for by in both {
         all.extend(WAYS.map(|wraps| Relation::Shift { by, wraps }));
@@ -76,13 +76,13 @@ fn shares(place: Place, prefer: Preference, all: &mut Vec<Relation>) {
     all.extend((2..=4).map(Relation::FlipShare));
 }
 
-/// Neighbours in grids: of several dimensions after those of one.
+/// Adds neighbours in grids: across several dimensions after those of one.
 fn neighbors(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut Vec<Relation>) {
     let mut corners = Vec::new();
     for grid in grids {
         let (lengths, from) = grid.coordinates(place);
         let (_, there) = grid.coordinates(Place { rank: to, ..place });
-        // Along each dimension the steps on, and those around the end.
+        // Steps along each dimension forward, and around the end.
         let steps: Vec<[i32; 2]> = from
             .iter()
             .zip(&there)
@@ -124,7 +124,7 @@ fn neighbors(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mu
     all.append(&mut corners);
 }
 
-/// Neighbours across edges and corners.
+/// Adds neighbours across edges and corners.
 fn corners_of(grid: Grid, steps: &[[i32; 2]], moved: &[usize], all: &mut Vec<Relation>) {
     for way in 0..1_u32 << moved.len() {
         let mut by = [0_i8; 4];
@@ -140,7 +140,7 @@ fn corners_of(grid: Grid, steps: &[[i32; 2]], moved: &[usize], all: &mut Vec<Rel
     }
 }
 
-/// Relations in which the turn of a loop is.
+/// Adds relations that depend on the turn of a loop.
 fn by_turn(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut Vec<Relation>) {
     let by = i64::from(to) - i64::from(place.rank);
     all.extend([
@@ -156,7 +156,7 @@ fn by_turn(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut 
             all.extend(backs.map(|back| Relation::Stepping { back, from, wraps }));
         }
     }
-    // A first step that is longer.
+    // A longer first step.
     for back in backs {
         let from = if back { -by } else { by } - i64::from(place.turn);
         let from = from.rem_euclid(ranks) as u32;
@@ -167,7 +167,7 @@ fn by_turn(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut 
         });
     }
     all.extend((0..2).map(Relation::FlipStep));
-    // Of all ranks: exchanges that follow one another.
+    // Of all ranks: consecutive exchanges.
     let ring = Grid {
         dimensions: 1,
         ascending: false,
@@ -193,11 +193,11 @@ fn by_turn(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut 
     rotating(place, to, all);
 }
 
-/// Ranks that go round with the turn, for all ranks the same.
+/// Adds ranks that rotate with the turn, the same for all ranks.
 fn rotating(place: Place, to: u32, all: &mut Vec<Relation>) {
     let (turn, to) = (i64::from(place.turn), i64::from(to));
     let ranks = i64::from(place.ranks.max(1));
-    // Of few ranks a first turn of more is as well one of less.
+    // With few ranks, a larger first turn is equivalent to a smaller one.
     for round in 0..4 {
         let from = |by: i64, of: i64| (by.rem_euclid(of) + round * of) as u32;
         all.push(Relation::Turn(from(to - turn, ranks)));
@@ -208,7 +208,7 @@ fn rotating(place: Place, to: u32, all: &mut Vec<Relation>) {
     }
 }
 
-/// Numbers that say where a rank is: colours, keys, first ones.
+/// Adds numbers that give the position of a rank: colours, keys, first members.
 fn of_places(grids: &[Grid], all: &mut Vec<Relation>) {
     for grid in grids {
         for dimension in 0..grid.dimensions {

@@ -1,27 +1,27 @@
 //! Grids of ranks.
 //!
-//! Called by `relation`, and for values that follow from a grid.
+//! Used by `relation`, and for values that depend on a grid.
 
 use serde::{Deserialize, Serialize};
 
 use super::Place;
 
-/// A grid of all ranks, rows first.
+/// A grid of all ranks, in row-major order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Grid {
     /// The number of dimensions: 2 to 4.
     pub dimensions: u8,
-    /// True if later dimensions are the longer ones; else they are those of `MPI_Dims_create`.
+    /// True if later dimensions are longer; otherwise, the dimensions of `MPI_Dims_create`.
     pub ascending: bool,
 }
 
-/// Numbers of ranks by the dimensions of a grid, none of which is longer than the one before: those of `MPI_Dims_create`, as equal as possible.
+/// Returns the dimensions of a grid as in `MPI_Dims_create`: as equal as possible, in descending order.
 pub(super) fn dimensions(ranks: u32, count: u8) -> Vec<u32> {
     fn best(left: u32, count: u8, most: u32) -> Option<Vec<u32>> {
         if count <= 1 {
             return (left <= most).then(|| vec![left]);
         }
-        // From the smallest first dimension on: it is at least the root.
+        // Starts with the smallest first dimension, which is at least the root.
         let least = (1..=left).find(|it| u64::from(*it).pow(u32::from(count)) >= u64::from(left));
         (least.unwrap_or(1)..=left.min(most))
             .filter(|first| left.is_multiple_of(*first))
@@ -35,7 +35,7 @@ pub(super) fn dimensions(ranks: u32, count: u8) -> Vec<u32> {
 }
 
 impl Grid {
-    /// Its dimensions for so many ranks.
+    /// Returns its dimensions for this number of ranks.
     pub fn lengths(self, ranks: u32) -> Vec<u32> {
         let mut all = dimensions(ranks, self.dimensions);
         if self.ascending {
@@ -62,20 +62,20 @@ impl Grid {
 }
 
 impl Grid {
-    /// The length of each dimension, and where a rank is along it.
+    /// Returns the length of each dimension, and a rank's position along it.
     pub(crate) fn lie(self, place: Place) -> Vec<(u32, u32)> {
         let (lengths, at) = self.coordinates(place);
         lengths.into_iter().zip(at).collect()
     }
 }
 
-/// The rank at these coordinates of a grid.
+/// Returns the rank at these coordinates of a grid.
 pub(super) fn number(at: &[u32], lengths: &[u32]) -> u32 {
     let both = at.iter().zip(lengths);
     both.fold(0, |sum, (at, length)| sum * length + at)
 }
 
-/// The rank at another place along a dimension of a grid; `of` gives the place.
+/// Returns the rank at another position along a dimension of a grid, which `of` returns.
 pub(super) fn along(
     place: Place,
     grid: Grid,
@@ -93,7 +93,7 @@ pub(super) fn along(
     Some(number(&at, &lengths))
 }
 
-/// The other side of the diagonal of a square of ranks, or of a square of pairs.
+/// Returns the other side of the diagonal of a square of ranks, or of a square of pairs.
 pub(super) fn transposed(rank: u32, ranks: u32) -> Option<u32> {
     let square = |count: u32| {
         let side = count.isqrt();

@@ -1,9 +1,9 @@
-//! Relations found in what programs compute.
+//! Relations found in computations of programs.
 
 use super::grid::dimensions;
 use super::*;
 
-/// What is found for all ranks of several sizes, in so many turns each.
+/// Returns the relation found for all ranks of several sizes, with this number of turns each.
 fn found(turns: fn(u32) -> u32, of: impl Fn(Place) -> Option<u32>) -> Option<Relation> {
     let mut samples = Vec::new();
     for ranks in [4, 8, 16] {
@@ -100,7 +100,7 @@ fn neighbors_in_grids_are_found_with_and_without_borders() {
             Some(it.rank / columns * columns + (it.rank + columns - 1) % columns)
         },
     );
-    // In two columns both neighbours are one: what holds for four is of more.
+    // In two columns both neighbours coincide: a relation that holds for four is of more.
     let Some(Relation::Neighbor {
         dimension: 1,
         wraps: true,
@@ -131,7 +131,7 @@ fn the_first_of_a_group_is_found() {
     assert_eq!(row, Some(expected));
     let half = found(|_| 1, |it| Some(it.rank / (it.ranks / 2) * (it.ranks / 2)));
     assert_eq!(half, Some(Relation::PartStart(2)));
-    // Of seven in three parts these are 0 to 2, 3 and 4, 5 and 6.
+    // With seven in three parts these are 0 to 2, 3 and 4, 5 and 6.
     let at = |rank, of: Relation| {
         let (ranks, turn) = (7, 0);
         of.at(Place { rank, ranks, turn })
@@ -157,7 +157,7 @@ fn grids_are_those_of_mpi() {
     }
 }
 
-/// Relations found for numbers of ranks, and their values at another number.
+/// Finds relations for numbers of ranks, and checks their values at another number.
 fn predicts(
     grid: Option<Grid>,
     fitted: &[u32],
@@ -235,12 +235,12 @@ fn neighbors_of_a_multipartition_are_found() {
 
 #[test]
 fn neighbors_across_faces_edges_and_corners_of_a_cube_are_found() {
-    // Faces alone might be those of a plane: edges and corners tell that it is a cube.
+    // Faces alone might be those of a plane: edges and corners show that it is a cube.
     let cube = Some(Grid {
         dimensions: 3,
         ascending: true,
     });
-    // The first dimension is the fastest one, and nothing is beyond the borders.
+    // The first dimension is the fastest one, and there are no neighbours beyond the borders.
     fn across(it: Place, by: [i32; 3]) -> Option<u32> {
         let side = (1..).find(|side| side * side * side >= it.ranks)? as i32;
         let at = [1, side, side * side].map(|step| it.rank as i32 / step % side);

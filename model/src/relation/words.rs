@@ -1,7 +1,7 @@
-//! Relations in words: the name of the variant and its values, as in `shift (by -3, wraps)`.
+//! Descriptions of relations: the name of the variant and its values, as in `shift (by -3, wraps)`.
 //!
-//! The words follow from the serialized form, so that each variant has some, and two relations that differ have different words. Warnings about
-//! rules that the runs do not tell apart print them (`model/learn/instances/peers.rs`).
+//! They are generated from the serialized form, so each variant has one, and two different relations have different ones. Warnings about rules
+//! that the runs do not distinguish contain them (`model/learn/instances/peers.rs`).
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl fmt::Display for Relation {
     }
 }
 
-/// A name and its value: `by 3`; booleans by their name alone where they are true.
+/// Formats a name and its value: `by 3`; only the name for a true boolean.
 fn named(name: &str, value: &Value) -> String {
     let name = spaced(name);
     match value {

@@ -1,27 +1,27 @@
-//! Which call of a structure may follow which.
+//! Possible successors of each call in a structure.
 //!
-//! The automaton of Glushkov (1961): its states are the calls. All ways in which a sequence may be read are followed at once, and of several that lead to one call the one that stays
-//! in inner loops is kept. Called by `structure`.
+//! The automaton of Glushkov (1961): its states are the calls. All possible parses of a sequence are followed at once; of several that lead to one call, the one that
+//! stays in inner loops is kept. Used by `structure`.
 
 use super::{Node, Structure};
 
-/// Ways that are kept while a sequence is read, at most.
+/// Most parses that are kept while a sequence is read.
 const MOST_WAYS: usize = 1 << 27;
 
-/// The calls that may follow each, those of inner loops first.
+/// The possible successors of each call, those of inner loops first.
 #[derive(Debug, Default)]
 pub(super) struct Automaton {
     tokens: Vec<u32>,
-    /// Those that may be the first.
+    /// Possible first calls.
     first: Vec<u32>,
     next: Vec<Vec<u32>>,
-    /// Whether each may be the last.
+    /// True for each possible last call.
     last: Vec<bool>,
-    /// Whether there may be none.
+    /// True if the sequence may be empty.
     empty: bool,
 }
 
-/// A list of nodes around a call: which, and from where on the next stand.
+/// A list of nodes around a call: the list, and the index of the next node.
 #[derive(Clone, Copy)]
 struct Around<'s> {
     nodes: &'s [Node],
@@ -42,7 +42,7 @@ impl Automaton {
         automaton
     }
 
-    /// Adds the calls of nodes, which stand in those `around` them.
+    /// Adds the calls of nodes, which are nested in `around`.
     fn add<'s>(&mut self, nodes: &'s [Node], around: &mut Vec<Around<'s>>) {
         for (at, node) in nodes.iter().enumerate() {
             around.push(Around {
@@ -64,7 +64,7 @@ impl Automaton {
         }
     }
 
-    /// The calls of the structure that a sequence of this length consists of; `fits` is true if an item of the sequence may be a token. `None` if the structure has no such sequence.
+    /// Returns the calls of a parsed sequence of this length; `fits` is true if an item of the sequence may be a token. `None` if the structure has no such sequence.
     pub(super) fn read(
         &self,
         length: usize,
@@ -73,7 +73,7 @@ impl Automaton {
         if length == 0 {
             return self.empty.then(Vec::new);
         }
-        // By token, the calls that it may be, and which of those before each follows.
+        // By token, its possible calls, each with its predecessor.
         let mut ways: Vec<Vec<(u32, u32)>> = Vec::with_capacity(length);
         let mut seen = vec![usize::MAX; self.tokens.len()];
         let mut kept = 0;
@@ -118,7 +118,7 @@ impl Automaton {
     }
 }
 
-/// The calls that may be the first of nodes; whether there may be none.
+/// Adds the possible first calls of nodes, and returns true if the nodes may be empty.
 fn firsts(nodes: &[Node], into: &mut Vec<u32>) -> bool {
     for node in nodes {
         match node {
@@ -134,13 +134,13 @@ fn firsts(nodes: &[Node], into: &mut Vec<u32>) -> bool {
     true
 }
 
-/// The calls that may follow what stands in `around`, whose last is innermost; whether the end may.
+/// Adds the possible successors of a position in `around`, whose last entry is innermost, and returns true if the end may follow.
 fn successors(around: &[Around<'_>], into: &mut Vec<u32>) -> bool {
     for (depth, list) in around.iter().enumerate().rev() {
         if !firsts(&list.nodes[list.after..], into) {
             return false;
         }
-        // All but the outermost list are bodies of loops.
+        // All lists except the outermost are bodies of loops.
         if depth > 0 {
             firsts(list.nodes, into);
         }

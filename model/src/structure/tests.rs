@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A structure in words: calls by their tokens, loops in brackets.
+/// Formats a structure: calls by their tokens, loops in brackets.
 fn words(nodes: &[Node]) -> String {
     let word = |node: &Node| match node {
         Node::Call { token, .. } => token.to_string(),

@@ -1,7 +1,8 @@
-//! Values that follow from how data are divided among the ranks of a grid.
+//! Values that depend on the division of data among the ranks of a grid.
 //!
-//! Programs divide a number of points along dimensions of a grid, and the first ranks have one more where that is not even. So values depend on lengths of dimensions, which are no
-//! power of the number of ranks, and on a rank's place. Such a value is a unit times a few factors, and an offset. A division is only taken where it gives each sample exactly. Called by `values`.
+//! Programs divide a number of points along dimensions of a grid, and the first ranks have one more if the division is uneven. Values then depend on lengths of
+//! dimensions, which are not powers of the number of ranks, and on a rank's position. Such a value is a unit times a few factors, plus an offset. A division is only
+//! accepted if it reproduces each sample exactly. Used by `values`.
 
 /// Divisions that explain samples.
 mod search;
@@ -14,7 +15,7 @@ use crate::relation::{Grid, Place};
 
 pub(super) use search::find;
 
-/// Number of factors, at most.
+/// Most factors.
 pub(super) const MOST_FACTORS: usize = 4;
 
 /// A factor of a value.
@@ -25,17 +26,17 @@ pub enum Factor {
     Length(u8),
     /// One over the length of a dimension.
     PerLength(u8),
-    /// The length of a dimension less one.
+    /// The length of a dimension minus one.
     Gaps(u8),
     /// The number of doublings from one to the length of a dimension.
     Doublings(u8),
-    /// A rank's part of all points along a dimension, and so many more.
+    /// A rank's part of all points along a dimension, plus a number.
     Part {
         /// The dimension.
         dimension: u8,
-        /// More than the part.
+        /// The number added to the part.
         more: i8,
-        /// Which part.
+        /// The rounding of the part.
         rounding: Rounding,
     },
 }
@@ -52,10 +53,10 @@ pub enum Rounding {
     Up,
 }
 
-/// A value as a unit times factors, and an offset.
+/// A value as a unit times factors, plus an offset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Division {
-    /// The grid of the ranks; of one dimension all of them.
+    /// The grid of the ranks; one dimension contains all of them.
     pub grid: Grid,
     /// The factors.
     pub factors: Vec<Factor>,
@@ -65,15 +66,15 @@ pub struct Division {
     pub unit: f64,
     /// A summand.
     pub offset: f64,
-    /// True if the runs do not tell it apart from another division.
+    /// True if the runs do not distinguish it from another division.
     pub unsure: bool,
 }
 
-/// Lengths of a grid's dimensions and a rank's place along each.
+/// Lengths of a grid's dimensions and a rank's position along each.
 pub(super) type Lie = Vec<(u32, u32)>;
 
 impl Factor {
-    /// Its value; `None` for a dimension that the grid lacks.
+    /// Returns its value; `None` for a dimension that the grid lacks.
     pub(super) fn at(self, lie: &[(u32, u32)], points: u32) -> Option<f64> {
         let of = |dimension: u8| lie.get(usize::from(dimension)).copied();
         Some(match self {
@@ -110,7 +111,7 @@ impl Factor {
 }
 
 impl Division {
-    /// The value of a rank, not below zero.
+    /// Returns the value of a rank, not negative.
     pub(crate) fn at(&self, place: Place, size: f64) -> f64 {
         self.value(&self.grid.lie(place), self.points_of(size))
     }
@@ -123,7 +124,7 @@ impl Division {
         (self.unit * product + self.offset).max(0.0)
     }
 
-    /// Points of this size, or of the nearest one that was seen.
+    /// Returns the points for this size, or for the nearest known one.
     fn points_of(&self, size: f64) -> u32 {
         let far = |it: &&(f64, u32)| (it.0 - size).abs();
         let mut all = self.points.iter();

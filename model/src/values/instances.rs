@@ -1,6 +1,6 @@
-//! Parts of the instances of a call whose values have functions of their own.
+//! Parts of a call's instances whose values have separate functions.
 //!
-//! The first and the last, turns of a loop, places in a period, or parts of a run. Called by `values`.
+//! Parts are the first and the last, turns of a loop, positions in a period, or parts of a run. Used by `values`.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) fn same(own: &[&Sample]) -> bool {
     most - least <= SAME * most.abs()
 }
 
-/// The points of the first, the middle and the last instances, if in each run each of them are the same.
+/// Returns the points of the first, the middle and the last instances, if they are each the same within each run.
 pub(super) fn ends(runs: &BTreeMap<usize, Vec<&Sample>>) -> Option<[Vec<Point>; 3]> {
     let mut points = [const { Vec::new() }; 3];
     for own in runs.values() {
@@ -52,7 +52,7 @@ pub(super) fn ends(runs: &BTreeMap<usize, Vec<&Sample>>) -> Option<[Vec<Point>; 
     points.iter().all(|it| !it.is_empty()).then_some(points)
 }
 
-/// The points of each turn, if in each run all values of a turn are the same.
+/// Returns the points of each turn, if within each run all values of a turn are the same.
 pub(super) fn by_turn(runs: &BTreeMap<usize, Vec<&Sample>>) -> Option<Vec<Vec<Point>>> {
     let most = runs.values().flatten().map(|it| it.turn).max()?;
     if most == 0 || most >= MOST_TURNS {
@@ -71,17 +71,17 @@ pub(super) fn by_turn(runs: &BTreeMap<usize, Vec<&Sample>>) -> Option<Vec<Vec<Po
             turns[turn as usize].push(mean(&own));
         }
     }
-    // A turn that no run has got makes no function.
+    // A turn missing from all runs has no function.
     turns.iter().all(|it| !it.is_empty()).then_some(turns)
 }
 
-/// The points of each part of the shortest period after which values begin again; those of times do so if that explains most of how they differ.
+/// Returns the points of each part of the shortest period of the values; for times, a period that explains most of their variation.
 pub(super) fn periodic(
     runs: &BTreeMap<usize, Vec<&Sample>>,
     exact: bool,
 ) -> Option<Vec<Vec<Point>>> {
     let least = runs.values().flatten().map(|it| it.instance.1).min()?;
-    // A period that is seen less than four times might be none.
+    // A period that is seen less than four times may be an accident.
     let longest = MOST_PERIOD.min(least / 4);
     let explained: Vec<f64> = (2..=longest).map(|period| shared(runs, period)).collect();
     let most = explained.iter().copied().fold(0.0, f64::max);
@@ -104,7 +104,7 @@ pub(super) fn periodic(
             }
         }
     }
-    // Parts without instances are never asked for.
+    // Parts without instances are never evaluated.
     let means: Vec<Point> = runs.values().map(|own| mean(own)).collect();
     for part in points.iter_mut().filter(|it| it.is_empty()) {
         part.clone_from(&means);
@@ -112,7 +112,7 @@ pub(super) fn periodic(
     Some(points)
 }
 
-/// The share of the differences of values that a period explains, in the run with the least.
+/// Returns the share of the variation of values that a period explains, in the run with the least.
 fn shared(runs: &BTreeMap<usize, Vec<&Sample>>, period: u32) -> f64 {
     let of = |own: &Vec<&Sample>| {
         let whole = mean(own).value;
@@ -135,7 +135,7 @@ fn shared(runs: &BTreeMap<usize, Vec<&Sample>>, period: u32) -> f64 {
     runs.values().map(of).fold(1.0, f64::min)
 }
 
-/// Values of each part of a run over the run's mean, in the mean of runs.
+/// Returns the values of each part of a run divided by the run's mean, averaged over runs.
 pub(super) fn profile(runs: &BTreeMap<usize, Vec<&Sample>>) -> Vec<f64> {
     let most = runs.values().flatten().map(|it| it.instance.1).max();
     let parts = PARTS.min(most.unwrap_or(1).max(1) as usize);

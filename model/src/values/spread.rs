@@ -1,19 +1,20 @@
 //! Distributions of values around their function.
 //!
-//! Called by `learn` and by `generate`.
+//! Used by `learn` and by `generate`.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, NOISE, Sample, Values};
 
-/// The distribution of values around their function. A rank with a late value makes others wait, so a mean alone is too good.
+/// The distribution of values around their function. A rank with a late value makes others wait, so a mean alone is too
+/// optimistic.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread(
     /// Quantiles of values divided by the function's; empty if all values are the same.
     Vec<f64>,
 );
 
-/// Quantiles of a spread.
+/// Number of quantiles of a spread.
 const QUANTILES: usize = 64;
 
 impl Spread {
@@ -37,7 +38,7 @@ impl Spread {
             return Self::default();
         }
         let parts = QUANTILES.min(ratios.len());
-        // Each part's mean, so that the mean of all is the samples'.
+        // Each part's mean, so that the overall mean is the samples'.
         let part = |at: usize| {
             let own = &ratios[at * ratios.len() / parts..(at + 1) * ratios.len() / parts];
             own.iter().sum::<f64>() / own.len() as f64
@@ -47,7 +48,7 @@ impl Spread {
         Self(all.iter().map(|it| it / mean).collect())
     }
 
-    /// The value over the function's of what has this number: the same each time, and any of them as likely.
+    /// Returns the value divided by the function's for this number: deterministic, with all quantiles equally likely.
     pub(crate) fn at(&self, number: u64) -> f64 {
         // The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
         let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! Values of instances whose functions are known.
+//! Values of instances with known functions.
 
 use super::*;
 
@@ -100,7 +100,7 @@ fn values_of_turns_and_profiles_continue() {
         "{cycles:?}"
     );
     assert!((at(&cycles, 64.0, (61, 3840)) - 128.0).abs() < 1e-6);
-    // Falls over the run: too many turns for functions of their own.
+    // Decreases over the run: too many turns for separate functions.
     let falling = values(
         |ranks, turn, count| 1e6 / ranks * f64::from(count - turn) / f64::from(count),
         |ranks| 100 * ranks,

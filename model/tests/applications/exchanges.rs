@@ -4,7 +4,8 @@ use belljar_trace::Event;
 
 use super::process::Process;
 
-/// NPB's CG of 1 400 rows a rank of the smallest grid: sums by halves along a row, and exchanges with the other side of the diagonal.
+/// NPB's CG with 1 400 rows per rank of the smallest grid: sums by halves along a row, and exchanges with the other side of the
+/// diagonal.
 pub(crate) fn cg(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
     let mut own = Process::new(sites);
     let rows = 1 << (ranks.ilog2() / 2);
@@ -118,12 +119,12 @@ pub(crate) fn ft(_rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
     own.done()
 }
 
-/// A master that hands out 240 pieces of work by receives from any source.
+/// A master that hands out 240 pieces of work with wildcard receives.
 pub(crate) fn master(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
     let mut own = Process::new(sites);
     let workers = ranks - 1;
     let pieces = 240;
-    // Workers are not equally fast: a later one takes fewer, in an order that is no rule.
+    // Workers differ in speed: a later one takes fewer, in an irregular order.
     let taken = |piece: u32| 1 + (piece * piece * 7 + piece * 3 + piece / 5) % workers;
     if rank == 0 {
         for worker in 1..ranks {

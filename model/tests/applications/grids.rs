@@ -4,7 +4,7 @@ use belljar_trace::Event;
 
 use super::process::Process;
 
-/// The part of `total` that the process at `at` of `parts` has: the first ones have one more where it cannot be divided.
+/// Returns the part of `total` for the process at `at` of `parts`: the first ones have one more if the division is uneven.
 pub(crate) fn share(total: u32, parts: u32, at: u32) -> u64 {
     u64::from(total / parts + u32::from(at < total % parts))
 }
@@ -157,7 +157,7 @@ pub(crate) fn sp(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
     multipartition(720, true, (rank, ranks, sites))
 }
 
-/// LULESH: a cube of domains of 10 elements a side, with faces, edges and corners, each where there is one.
+/// LULESH: a cube of domains of 10 elements a side, with faces, edges and corners, where they exist.
 pub(crate) fn lulesh(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
     let mut own = Process::new(sites);
     let side = (1..=ranks).find(|it| it.pow(3) >= ranks).unwrap_or(1);
@@ -176,7 +176,7 @@ pub(crate) fn lulesh(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
         2 => 3 * 11,
         _ => 3,
     };
-    // Faces first, then edges, then corners, as LULESH has them.
+    // Faces first, then edges, then corners, as in LULESH.
     let mut all = all;
     all.sort_by_key(|by| by.iter().filter(|it| **it != 0).count());
     own.allreduce(1, 1);

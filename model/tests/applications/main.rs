@@ -1,4 +1,4 @@
-//! Stand-ins for real programs, learned from small runs and made again at a size that they are then compared with, message by message.
+//! Stand-ins for real programs, learned from small runs and generated at another size, with a comparison message by message.
 
 /// Programs whose partners follow from bits and halves.
 mod exchanges;
@@ -21,10 +21,10 @@ use programs::{learned, written};
 /// A call without times: its function, and each message's and collective operation's peer, tag and bytes.
 type Done = (&'static str, Vec<(Option<Peer>, Option<i32>, u64)>);
 
-/// A program's calls: of a rank, of so many, with call sites.
+/// A program's calls: of a rank, out of a number of ranks, with or without call sites.
 type Application = fn(u32, u32, bool) -> Vec<Event>;
 
-/// The calls of each rank.
+/// Returns the calls of each rank.
 fn done(trace: &Path, ranks: u32) -> Vec<Vec<Done>> {
     let mut all = vec![Vec::new(); ranks as usize];
     for event in TraceReader::open(trace).unwrap() {
@@ -38,7 +38,8 @@ fn done(trace: &Path, ranks: u32) -> Vec<Vec<Done>> {
     all
 }
 
-/// The warnings of the trace of this size, by a model of runs of those, or why there is none; the trace must be the program's own.
+/// Returns the warnings of the trace of this size, generated from runs of `sizes`, or the error; the trace must equal the program's
+/// own.
 fn made(of: Application, sites: bool, sizes: &[u32], ranks: u32) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().unwrap();
     let program = |rank, ranks| of(rank, ranks, sites);
@@ -61,7 +62,7 @@ fn made(of: Application, sites: bool, sizes: &[u32], ranks: u32) -> Result<Vec<S
     Ok(warnings)
 }
 
-/// Holds a program's trace of this size against the model's, with and without call sites.
+/// Compares a program's trace of this size with the model's, with and without call sites.
 fn is_known(of: Application, sizes: &[u32], ranks: u32) {
     for sites in [true, false] {
         let warnings = made(of, sites, sizes, ranks);
@@ -125,7 +126,7 @@ fn a_master_with_workers_is_refused_by_name() {
 
 #[test]
 fn ranks_that_no_run_has_are_refused() {
-    // A grid of two columns has no rank within.
+    // A grid of two columns has no inner rank.
     let error = made(grids::lu, true, &[4, 8], 16).unwrap_err();
     assert!(error.contains("have no rank like rank"), "{error}");
 }
@@ -144,7 +145,7 @@ fn lengths_of_a_grid_that_no_run_varies_are_said() {
     }
 }
 
-/// The runs of two programs, in files of their own.
+/// The runs of two programs, in separate files.
 fn mixed(rank: u32, ranks: u32) -> Vec<Event> {
     match ranks {
         4 => grids::lu(rank, ranks, true),
@@ -163,7 +164,7 @@ fn runs_of_different_programs_are_refused() {
             && error.contains("8.bjt alone calls MPI_Alltoall, MPI_Reduce"),
         "{error}"
     );
-    // Builds of one program that call the same functions are taken for one, with a warning.
+    // Builds of one program that call the same functions count as one program, with a warning.
     let builds = |rank, ranks| match ranks {
         4 => exchanges::ft(rank, ranks, true),
         _ => process::in_file(exchanges::ft(rank, ranks, true), "another"),
@@ -173,7 +174,7 @@ fn runs_of_different_programs_are_refused() {
     assert!(model.warnings.iter().any(said), "{:?}", model.warnings);
 }
 
-/// A ring whose messages are of lengths that follow no rule of ranks.
+/// A ring with message lengths that follow no rule of ranks.
 fn irregular(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
     let length = |rank: u32| u64::from((rank * rank * 37 + ranks * 11 + rank * 5) % 97 + 1);
     let mut own = process::Process::new(sites);

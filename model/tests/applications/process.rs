@@ -1,4 +1,4 @@
-//! One process of a program, whose calls are noted as it makes them.
+//! One process of a program, whose calls are recorded as it makes them.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use belljar_trace::{
 
 use super::programs::call;
 
-/// Bytes of a `double`, which all messages are made of.
+/// Bytes of a `double`, the element of all messages.
 pub(crate) const DOUBLE: u64 = 8;
 
-/// Some predefined datatype of eight bytes.
+/// Returns a predefined datatype of eight bytes.
 fn double() -> Datatype {
     (0..64)
         .map(Datatype::Predefined)
@@ -21,7 +21,7 @@ fn double() -> Datatype {
         .unwrap_or(Datatype::Predefined(0))
 }
 
-/// The same calls, made from another file.
+/// Returns the same calls, made from another file.
 pub(crate) fn in_file(mut events: Vec<Event>, path: &str) -> Vec<Event> {
     for event in &mut events {
         let Some(stack) = &event.site.0 else {
@@ -100,7 +100,7 @@ impl Process {
         of.map_or(Peer::Null, Peer::Rank)
     }
 
-    /// A blocking send of so many doubles.
+    /// Adds a blocking send of this many doubles.
     pub(crate) fn send(&mut self, site: u32, to: Option<u32>, tag: i32, count: u64) {
         let transfer = Self::transfer(Direction::Send, Phase::Done, Self::peer(to), tag, count);
         let event = Event {
@@ -110,7 +110,7 @@ impl Process {
         self.push(site, event);
     }
 
-    /// A blocking receive.
+    /// Adds a blocking receive.
     pub(crate) fn receive(&mut self, site: u32, from: Option<u32>, tag: i32, count: u64) {
         let peer = Self::peer(from);
         let transfer = Self::transfer(Direction::Receive, Phase::Done, peer, tag, count);
@@ -121,7 +121,7 @@ impl Process {
         self.push(site, event);
     }
 
-    /// A blocking receive of any source, which gets its message from this one.
+    /// Adds a blocking receive of any source, which gets its message from this one.
     pub(crate) fn receive_any(&mut self, site: u32, from: u32, tag: i32, count: u64) {
         let transfer = Self::transfer(Direction::Receive, Phase::Done, Peer::Any, tag, count);
         let event = Event {
@@ -156,13 +156,13 @@ impl Process {
         self.push(site, event);
     }
 
-    /// A nonblocking send.
+    /// Adds a nonblocking send.
     pub(crate) fn isend(&mut self, site: u32, to: Option<u32>, tag: i32, count: u64) {
         let transfer = Self::transfer(Direction::Send, Phase::Begun, Self::peer(to), tag, count);
         self.begin(site, "MPI_Isend", transfer);
     }
 
-    /// A nonblocking receive.
+    /// Adds a nonblocking receive.
     pub(crate) fn irecv(&mut self, site: u32, from: Option<u32>, tag: i32, count: u64) {
         let peer = Self::peer(from);
         let transfer = Self::transfer(Direction::Receive, Phase::Begun, peer, tag, count);
@@ -196,7 +196,7 @@ impl Process {
         self.complete(site, "MPI_Waitall", all);
     }
 
-    /// A collective operation of so many doubles, for a root if there is one.
+    /// Adds a collective operation of this many doubles, with a root if there is one.
     pub(crate) fn collective(
         &mut self,
         site: u32,

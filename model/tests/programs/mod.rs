@@ -11,7 +11,7 @@ use belljar_replay::Calibration;
 use belljar_sim::Frequency;
 use belljar_trace::{Event, Fact, Implementation, Launch, TraceHeader, TraceSummary, WORLD};
 
-/// A call without anything.
+/// Creates an empty call.
 pub(crate) fn call(name: &str) -> Event {
     let function = belljar_mpi::FUNCTIONS.iter().position(|of| of.name == name);
     Event {
@@ -45,7 +45,7 @@ pub(crate) fn call(name: &str) -> Event {
     }
 }
 
-/// A call with an attribute of an object.
+/// Creates a call with a fact about an object.
 pub(crate) fn with(name: &str, fact: Fact) -> Event {
     Event {
         fact: Some(fact),
@@ -53,7 +53,7 @@ pub(crate) fn with(name: &str, fact: Fact) -> Event {
     }
 }
 
-/// The trace of a program of so many ranks.
+/// Writes the trace of a program with this number of ranks.
 pub(crate) fn written(
     folder: &Path,
     program: impl Fn(u32, u32) -> Vec<Event>,
@@ -97,7 +97,7 @@ pub(crate) fn written(
     path
 }
 
-/// The model of runs of so many ranks each.
+/// Learns the model of runs with these numbers of ranks.
 pub(crate) fn learned(
     folder: &Path,
     program: impl Fn(u32, u32) -> Vec<Event> + Copy,

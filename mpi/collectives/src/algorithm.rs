@@ -1,7 +1,7 @@
 //! Algorithms by their names, and their schedules.
 //!
-//! An algorithm is a function of the call alone: it gives the caller's own part, without other ranks' calls. The names are
-//! MPICH's; those that only Open MPI has are in `open_mpi`. Called by whoever has chosen one, by [`Tables`](crate::Tables) or otherwise.
+//! An algorithm is a function of the call alone: it returns the caller's own part, without other ranks' calls. The names are MPICH's;
+//! algorithms that only Open MPI has are in `open_mpi`. Used once an algorithm was chosen, by [`Tables`](crate::Tables) or otherwise.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,28 +13,28 @@ use crate::nodes::{NodeComposition, Stage};
 use crate::open_mpi::OpenMpiAlgorithm;
 use crate::schedule::{Builder, Schedule};
 
-/// How a collective operation is carried out with messages.
+/// The algorithm of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Algorithm {
-    /// Rounds in which each rank hears of one twice as far away.
+    /// Rounds in which each rank receives from one twice as far away.
     BarrierDissemination,
     /// Down a binomial tree.
     BroadcastBinomial,
-    /// Pieces down a binomial tree, then gathered by all, with partners twice as far away each time.
+    /// Pieces down a binomial tree, then gathered by all, with the distance of partners doubled in each round.
     BroadcastScatterRecursiveDoublingAllgather,
     /// Pieces down a binomial tree, then gathered by all in a ring.
     BroadcastScatterRingAllgather,
     /// Up a binomial tree.
     GatherBinomial,
-    /// From each straight to the root.
+    /// From each rank directly to the root.
     GathervLinear,
     /// Down a binomial tree.
     ScatterBinomial,
-    /// From the root straight to each.
+    /// From the root directly to each rank.
     ScattervLinear,
-    /// Partners twice as far away each time.
+    /// With the distance of partners doubled in each round.
     AllgatherRecursiveDoubling,
-    /// Bruck's: half as many rounds for any number of ranks, with a rotation at the end.
+    /// Bruck's algorithm: half as many rounds for any number of ranks, with a rotation at the end.
     AllgatherBrucks,
     /// In a ring.
     AllgatherRing,
@@ -42,15 +42,15 @@ pub enum Algorithm {
     AllgathervRecursiveDoubling,
     /// As [`AllgatherBrucks`](Self::AllgatherBrucks), with pieces.
     AllgathervBrucks,
-    /// In a ring, large pieces in parts.
+    /// In a ring, with large pieces split.
     AllgathervRing,
-    /// Bruck's: blocks travel by the bits of their distance.
+    /// Bruck's algorithm: blocks travel by the bits of their distance.
     AlltoallBrucks,
     /// All at once, 32 partners at a time.
     AlltoallScattered,
     /// One partner after the other.
     AlltoallPairwise,
-    /// One partner after the other, each block in the other's place.
+    /// One partner after the other, each block replacing the other.
     AlltoallPairwiseReplace,
     /// As [`AlltoallScattered`](Self::AlltoallScattered), without empty pieces.
     AlltoallvScattered,
@@ -58,31 +58,31 @@ pub enum Algorithm {
     AlltoallvPairwiseReplace,
     /// Up a binomial tree, combined on the way.
     ReduceBinomial,
-    /// Rabenseifner's: a reduce-scatter by halves, then a gather.
+    /// Rabenseifner's algorithm: a reduce-scatter by halves, then a gather.
     ReduceScatterGather,
-    /// Partners twice as far away each time.
+    /// With the distance of partners doubled in each round.
     AllreduceRecursiveDoubling,
-    /// Rabenseifner's: a reduce-scatter by halves, then an allgather.
+    /// Rabenseifner's algorithm: a reduce-scatter by halves, then an allgather.
     AllreduceReduceScatterAllgather,
-    /// On each node, then among nodes: with one rank on each node nothing is sent. MPICH's tables name it where there is nothing to reduce.
+    /// On each node, then among nodes: with one rank on each node no message is sent. MPICH's tables name it if there is nothing to reduce.
     AllreduceByNode,
-    /// Halves, with partners half as far away each time.
+    /// Halves, with the distance of partners halved in each round.
     ReduceScatterRecursiveHalving,
     /// One partner after the other.
     ReduceScatterPairwise,
-    /// Partners twice as far away each time, in the order of ranks.
+    /// With the distance of partners doubled in each round, in the order of ranks.
     ReduceScatterRecursiveDoubling,
     /// By halves, in the order of ranks.
     ReduceScatterNoncommutative,
-    /// Partners twice as far away each time.
+    /// With the distance of partners doubled in each round.
     ScanRecursiveDoubling,
-    /// One that only Open MPI has.
+    /// An algorithm that only Open MPI has.
     OpenMpi(OpenMpiAlgorithm),
-    /// Stages on nodes and among nodes, which stand beside it ([`Stage`]).
+    /// Stages on nodes and among nodes, which are given separately ([`Stage`]).
     OnNodes(NodeComposition),
 }
 
-/// Names as MPICH's tables have them, without the `MPIR_` and, in the nonblocking form, the `I` and the `_sched`.
+/// Names in MPICH's tables, without the `MPIR_` and, in the nonblocking form, the `I` and the `_sched`.
 const NAMES: [(&str, Algorithm); 37] = [
     (
         "barrier_intra_dissemination",
@@ -181,7 +181,7 @@ const NAMES: [(&str, Algorithm); 37] = [
 ];
 
 impl Algorithm {
-    /// All that MPICH has.
+    /// All algorithms of MPICH.
     pub const ALL: [Self; 29] = [
         Self::BarrierDissemination,
         Self::BroadcastBinomial,
@@ -214,7 +214,7 @@ impl Algorithm {
         Self::ScanRecursiveDoubling,
     ];
 
-    /// The algorithm that MPICH's tables call so; `None` for one that is not known here.
+    /// Returns the algorithm with this name in MPICH's tables; `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.strip_prefix("MPIR_")?.to_ascii_lowercase();
         let name = name
@@ -222,7 +222,7 @@ impl Algorithm {
             .replace("_scatter_block_", "_scatter_");
         let find = |name: &str| NAMES.iter().find(|(own, _)| *own == name);
         let found = find(&name).or_else(|| {
-            // The nonblocking forms of those that work in place are all called so.
+            // All nonblocking forms of algorithms that work in place have this name.
             let name = name.strip_prefix('i')?;
             let in_place = name.strip_suffix("_intra_inplace");
             let in_place = in_place.map(|name| format!("{name}_intra_pairwise_sendrecv_replace"));
@@ -231,7 +231,7 @@ impl Algorithm {
         found.map(|(_, algorithm)| *algorithm)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> String {
         match self {
             Self::OpenMpi(own) => format!("{own:?}"),
@@ -240,7 +240,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether it takes communicators of powers of two alone.
+    /// True if it only supports communicators with a power of two of members.
     pub fn needs_power_of_two(self) -> bool {
         matches!(
             self,
@@ -251,16 +251,15 @@ impl Algorithm {
         )
     }
 
-    /// The caller's part of the operation. Empty for a communicator of one, and for calls that cannot be: by
-    /// no member, with a root that is none, with fewer pieces than members, or of a number of members that the
-    /// algorithm does not take.
+    /// Returns the caller's part of the operation. It is empty for a communicator of one, and for invalid calls. These are calls by a
+    /// non-member, with an invalid root, with fewer pieces than members, or with a number of members that the algorithm does not support.
     pub fn schedule(self, call: &Call) -> Schedule {
         let mut builder = Builder::default();
         self.build(call, &mut builder);
         builder.finish()
     }
 
-    /// The caller's part of the operation by its stages, or by the algorithm where there are none.
+    /// Returns the caller's part of the operation by its stages, or by the algorithm if there are none.
     pub fn schedule_of(self, call: &Call, stages: &[Stage]) -> Schedule {
         match stages {
             [] => self.schedule(call),

@@ -1,29 +1,29 @@
-//! How each algorithm goes, operation by operation.
+//! Implementation of each algorithm, by operation.
 //!
-//! Each function builds the caller's part for a sound call of a communicator of two members at least. What they have in
-//! common: the parts of a buffer (`parts`), and how ranks that are more than a power of two fold into one (`fold`). The
-//! algorithms are described by R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective Communication Operations in MPICH"
-//! (2005); where MPICH 4.0 differs from the paper, these do as MPICH. Called by `algorithm`.
+//! Each function builds the caller's part for a valid call of a communicator of at least two members. Common parts are the division of
+//! a buffer (`parts`), and the folding of ranks beyond a power of two into others (`fold`). The algorithms are described by R. Thakur,
+//! R. Rabenseifner and W. Gropp, "Optimization of Collective Communication Operations in MPICH" (2005); where MPICH 4.0 differs from
+//! the paper, these follow MPICH. Used by `algorithm`.
 
-/// Gathers whose result all get.
+/// Gathers with the result at all ranks.
 pub(crate) mod allgather;
-/// Reductions whose result all get.
+/// Reductions with the result at all ranks.
 pub(crate) mod allreduce;
-/// Exchanges of each with each.
+/// Exchanges of all ranks with all.
 pub(crate) mod alltoall;
 /// From one to all.
 pub(crate) mod broadcast;
-/// Ranks that are more than a power of two.
+/// Ranks beyond a power of two.
 mod fold;
 /// From all to one.
 pub(crate) mod gather;
-/// What Open MPI's algorithms have of their own.
+/// Algorithms that only Open MPI has.
 pub(crate) mod open_mpi;
-/// A buffer cut in parts.
+/// Division of a buffer into parts.
 mod parts;
 /// Reductions to one.
 pub(crate) mod reduce;
-/// Reductions of which each gets a part.
+/// Reductions with a part of the result at each rank.
 pub(crate) mod reduce_scatter;
 /// Prefixes, and barriers.
 pub(crate) mod scan;

@@ -1,11 +1,12 @@
-//! What MPI libraries make of collective operations: the messages of each rank, in order.
+//! Collective operations as the messages of MPI libraries: those of each rank, in order.
 //!
-//! A [`Call`] is what a rank passes to a collective operation. [`Tables`], read out of the library's own file, choose
-//! the [`Algorithm`] that it takes for that; the algorithm gives the rank's [`Schedule`]: sends, receives and work of
-//! its own, with what each of these waits for. Libraries are MPICH 4.0 and Open MPI 4.1. Nothing
-//! here knows of guests, of traces or of time. Called by the analysis of traffic.
+//! A [`Call`] has a rank's arguments of a collective operation. [`Tables`], read from the library's own file, choose its
+//! [`Algorithm`]; the algorithm yields the rank's [`Schedule`]: sends, receives and local work, with the prerequisites of
+//! each. The supported libraries are MPICH 4.0 and Open MPI 4.1. This crate does not depend on guests, traces or times.
+//! Used by the analysis of traffic.
 //!
-//! From top to bottom: `algorithm` names what `algorithms` build; those know `call` and `schedule`; `tables` know `call`.
+//! From top to bottom: `algorithm` names the schedules built by `algorithms`, which use `call` and `schedule`; `tables`
+//! use `call`.
 //!
 //! ```
 //! use belljar_collectives::{Algorithm, Call, Operation};
@@ -18,22 +19,22 @@
 
 /// Algorithms by their names, and their schedules.
 mod algorithm;
-/// How each algorithm goes, operation by operation.
+/// Implementation of each algorithm, by operation.
 mod algorithms;
-/// What a rank passes to a collective operation.
+/// A rank's arguments of a collective operation.
 mod call;
 /// The tables in a library's file.
 mod library;
 /// Operations of communicators whose members share nodes.
 mod nodes;
-/// What Open MPI makes of collective operations.
+/// Collective operations of Open MPI.
 mod open_mpi;
 /// A rank's part in an operation, step by step.
 mod schedule;
-/// A whole communicator's schedules carried out, with what each message holds.
+/// Execution of a whole communicator's schedules, with the contents of messages.
 #[cfg(test)]
 mod simulation;
-/// Which algorithm an MPI library takes for which call.
+/// An MPI library's choice of algorithms.
 mod tables;
 
 pub use algorithm::Algorithm;

@@ -1,21 +1,21 @@
 //! The tables in a library's file.
 //!
-//! MPICH has them as text among its constants: one JSON document for each layer, each with a zero byte after it. Called by
+//! MPICH has them as text among its constants: one JSON document for each layer, each followed by a zero byte. Used by
 //! [`Tables::of_library`](crate::Tables::of_library).
 
-/// How a document begins.
+/// The beginning of a document.
 const BEGINNING: &[u8] = br#"{"collective="#;
 
-/// Bytes of a document, at most.
+/// Most bytes of a document.
 const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
-/// Documents in a file, at most.
+/// Most documents in a file.
 const MAX_DOCUMENTS: usize = 16;
 
-/// Bytes of a library's file that are looked at, at most. MPICH's has four million.
+/// Most bytes of a library's file that are searched. MPICH's file has four million.
 pub const MAX_LIBRARY_BYTES: u64 = 1 << 28;
 
-/// The documents in a library's file.
+/// Returns the documents in a library's file.
 pub(crate) fn documents(library: &[u8]) -> Vec<&[u8]> {
     let mut documents = Vec::new();
     let mut rest = library;
@@ -34,7 +34,7 @@ pub(crate) fn documents(library: &[u8]) -> Vec<&[u8]> {
     documents
 }
 
-/// Whether a library's file has these bytes.
+/// True if a library's file contains these bytes.
 pub(crate) fn has(library: &[u8], bytes: &[u8]) -> bool {
     find(library, bytes).is_some()
 }

@@ -1,9 +1,9 @@
 //! Operations of communicators whose members share nodes.
 //!
-//! MPICH carries out some operations on each node and among nodes, one after the other: a [`NodeComposition`], named by the library's tables, is a sequence of
-//! [`Stage`]s, each an algorithm on a part of the communicator. Members of a stage are the ranks of a node, the first rank of each node, or two ranks
-//! that pass the result on. The library's table for networks chooses all algorithms, those on a node, too: the third table names operations in shared memory, which runs of
-//! MPICH 4.0.2 do not take. Sources: `ch4_coll_impl.h`, `bcast_intra_smp.c` and `reduce_intra_smp.c` of MPICH 4.0, and messages of its runs. Called by `tables`.
+//! MPICH executes some operations on each node and among nodes, one after the other. A [`NodeComposition`], named by the library's tables, is a sequence of [`Stage`]s,
+//! each an algorithm on a part of the communicator. Members of a stage are the ranks of a node, the first rank of each node, or two ranks that pass the result. The
+//! library's table for networks chooses all algorithms, including those on a node: the third table names operations in shared memory, which runs of MPICH 4.0.2 do not
+//! use. Sources: `ch4_coll_impl.h`, `bcast_intra_smp.c` and `reduce_intra_smp.c` of MPICH 4.0, and messages of its runs. Used by `tables`.
 
 use belljar_mpi::Operation;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::algorithm::Algorithm;
 use crate::call::Call;
 
-/// An operation on nodes and among nodes, by the name that MPICH gives it.
+/// An operation on nodes and among nodes, by MPICH's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum NodeComposition {
     /// A barrier on each node, one among first ranks, and a release on each node.
@@ -24,7 +24,7 @@ pub enum NodeComposition {
     Allreduce,
     /// A reduction on each node, one among first ranks to rank 0, and the result to the root.
     ReduceFirstRank,
-    /// A reduction on all nodes but the root's, one among first ranks, then one on the root's node.
+    /// A reduction on all nodes except the root's, one among first ranks, then one on the root's node.
     ReduceRootNode,
 }
 
@@ -61,7 +61,7 @@ const NAMES: [(&str, NodeComposition); 10] = [
 ];
 
 impl NodeComposition {
-    /// The composition that MPICH's tables call so; `None` for one that is not known, or that leaves the whole communicator to an algorithm.
+    /// Returns the composition with this name in MPICH's tables; `None` for an unknown one, or one that leaves the whole communicator to an algorithm.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase().replace("_sched_", "_");
         let name = name.replace("mpir_i", "mpir_");
@@ -69,7 +69,7 @@ impl NodeComposition {
         found.map(|(_, composition)| *composition)
     }
 
-    /// The stages of a member's call; `choose` gives the algorithm of a stage. `None` if that does not know one.
+    /// Returns the stages of a member's call; `choose` returns the algorithm of a stage. `None` if an algorithm is unknown.
     pub(crate) fn stages(
         self,
         call: &Call,
@@ -132,7 +132,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Those of members whose nodes are these, in the order of ranks.
+    /// Creates them from each member's node, in the order of ranks.
     pub fn new(of: Vec<u32>) -> Self {
         let mut seen = std::collections::BTreeSet::new();
         let ranks = (0..).zip(&of);
@@ -158,23 +158,23 @@ impl Nodes {
         !self.are_separate()
     }
 
-    /// True if the ranks of each node follow one another.
+    /// True if the ranks of each node are consecutive.
     pub(crate) fn are_consecutive(&self) -> bool {
         let changes = self.of.windows(2).filter(|pair| pair[0] != pair[1]);
         changes.count() + 1 == self.first.len()
     }
 
-    /// Members of a node, in the mean, rounded up.
+    /// Returns the mean number of members of a node, rounded up.
     pub(crate) fn members_per_node(&self) -> u64 {
         self.of.len().div_ceil(self.first.len().max(1)) as u64
     }
 
-    /// Members that these are known for.
+    /// Returns the number of members.
     pub(crate) fn members(&self) -> usize {
         self.of.len()
     }
 
-    /// Ranks on the node of a rank, ascending.
+    /// Returns the ranks on the node of a rank, ascending.
     fn beside(&self, rank: u32) -> Vec<u32> {
         let node = self.of[rank as usize];
         let ranks = (0..).zip(&self.of);
@@ -184,14 +184,14 @@ impl Nodes {
             .collect()
     }
 
-    /// The first rank of a rank's node.
+    /// Returns the first rank of a rank's node.
     fn first_rank(&self, rank: u32) -> u32 {
         let node = self.of[rank as usize];
         let found = self.of.iter().position(|own| *own == node);
         found.unwrap_or(0) as u32
     }
 
-    /// The place of a rank among those of its node.
+    /// Returns the position of a rank among those of its node.
     fn local_rank(&self, rank: u32) -> u32 {
         let node = self.of[rank as usize];
         let before = self.of[..rank as usize].iter();
@@ -204,14 +204,14 @@ impl Nodes {
 pub struct Stage {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// The member's call of it, in which ranks are places in `ranks`.
+    /// The member's call of it, in which ranks are indices into `ranks`.
     pub call: Call,
     /// Ranks in the whole communicator.
     pub ranks: Vec<u32>,
 }
 
 impl Stage {
-    /// True if its ranks and its call are those of a communicator of so many members.
+    /// True if its ranks and its call are valid for a communicator of this many members.
     pub fn is_sound(&self, members: u32) -> bool {
         self.call.is_sound()
             && self.call.members as usize == self.ranks.len()
@@ -219,7 +219,7 @@ impl Stage {
     }
 }
 
-/// A stage without its algorithm, unless that is given.
+/// A stage without its algorithm, unless that is fixed.
 struct Part {
     algorithm: Option<Algorithm>,
     call: Call,
@@ -227,7 +227,7 @@ struct Part {
 }
 
 impl Part {
-    /// With a byte of data: a release of those who wait.
+    /// Adds a byte of data, for a release of waiting ranks.
     fn with_a_byte(mut self) -> Self {
         (self.call.count, self.call.element) = (1, 1);
         self
@@ -245,14 +245,14 @@ impl Part {
     }
 }
 
-/// A member's call, and where all members are.
+/// A member's call, and the nodes of all members.
 struct Member<'a> {
     call: &'a Call,
     nodes: &'a Nodes,
 }
 
 impl Member<'_> {
-    /// An operation of these ranks, if the member is one, and not the only one.
+    /// Returns an operation of these ranks, if the member is one, and not the only one.
     fn part(&self, operation: Operation, ranks: Vec<u32>, root: u32) -> Option<Part> {
         let own = ranks.iter().position(|rank| *rank == self.call.rank)? as u32;
         (ranks.len() > 1).then(|| Part {
@@ -268,17 +268,17 @@ impl Member<'_> {
         })
     }
 
-    /// An operation on the member's node.
+    /// Returns an operation on the member's node.
     fn on_node(&self, operation: Operation, root: u32) -> Option<Part> {
         self.part(operation, self.nodes.beside(self.call.rank), root)
     }
 
-    /// An operation among the first ranks of nodes.
+    /// Returns an operation among the first ranks of nodes.
     fn among(&self, operation: Operation) -> Option<Part> {
         self.among_to(operation, self.call.root)
     }
 
-    /// An operation among the first ranks of nodes whose root is on the node of this rank.
+    /// Returns an operation among the first ranks of nodes, with the root's node containing this rank.
     fn among_to(&self, operation: Operation, root: u32) -> Option<Part> {
         let root = self.nodes.first_rank(root);
         let ranks = self.nodes.first.clone();
@@ -286,7 +286,7 @@ impl Member<'_> {
         self.part(operation, ranks, root as u32)
     }
 
-    /// Data passed from one rank to another.
+    /// Returns data passed from one rank to another.
     fn passed(&self, [from, to]: [u32; 2]) -> Option<Part> {
         let part = self.part(Operation::Broadcast, vec![from, to], 0);
         part.filter(|_| from != to).map(|part| Part {

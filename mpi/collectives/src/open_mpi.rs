@@ -1,13 +1,13 @@
-//! What Open MPI 4.1 makes of collective operations.
+//! Collective operations of Open MPI 4.1.
 //!
-//! Its rules stand in its code, not in tables of its file; those of its module `tuned` are in `data/open-mpi-4.1.txt`. They hold where
-//! neither the user forces others (`coll_tuned_use_dynamic_rules`) nor other modules are preferred (`han`, `adapt`, `hcoll`). Data goes
-//! as whole messages: the rules ask for no segments. `basic` carries out what `tuned` does not, and `libnbc` what is nonblocking. Called by
-//! [`Tables`](crate::Tables) and by algorithms that are made of other operations.
+//! Its rules are in its code, not in tables of its file; those of its module `tuned` are in `data/open-mpi-4.1.txt`. They apply if the user
+//! does not force others (`coll_tuned_use_dynamic_rules`) and other modules are not preferred (`han`, `adapt`, `hcoll`). Data is sent as
+//! whole messages: the rules request no segments. `basic` implements the operations that `tuned` does not, and `libnbc` the nonblocking
+//! ones. Used by [`Tables`](crate::Tables) and by algorithms composed of other operations.
 
 /// Algorithms by their names, and their schedules.
 mod algorithm;
-/// Which algorithm is taken for which call.
+/// Choice of algorithms.
 mod rules;
 
 use crate::algorithm::Algorithm;
@@ -22,13 +22,13 @@ use rules::tuned;
 
 use OpenMpiAlgorithm as Own;
 
-/// Whether a library's file is one of Open MPI 4.1: it has its name's form, and its version.
+/// True for a library's file of Open MPI 4.1: it contains the format of its name, and its version.
 pub(crate) fn is_library(library: &[u8]) -> bool {
     let parts: [&[u8]; 2] = [b"Open MPI v%d.%d.%d", b"\0v4.1."];
     parts.iter().all(|part| library::has(library, part))
 }
 
-/// What is taken for a call; `None` where the call does not tell that.
+/// Chooses the algorithm for a call; `None` if the call does not determine it.
 pub(crate) fn choose(call: &Call) -> Option<Algorithm> {
     let own = |algorithm| Some(Algorithm::OpenMpi(algorithm));
     if is_nothing(call) {
@@ -45,13 +45,13 @@ pub(crate) fn choose(call: &Call) -> Option<Algorithm> {
         Operation::Alltoall if call.in_place => own(Own::AlltoallInPlace),
         Operation::Alltoallv if call.in_place => own(Own::AlltoallvInPlace),
         Operation::Scan | Operation::Exscan => own(Own::ScanLinear),
-        // The rules ask for the count that stands beside MPI_IN_PLACE, which may be any.
+        // The rules use the count passed with MPI_IN_PLACE, which may be any.
         Operation::Allgather if call.in_place && call.members >= 32 => None,
         _ => tuned(call),
     }
 }
 
-/// What the module `libnbc` takes (the `nbc_i*.c` of `ompi/mca/coll/libnbc`).
+/// Chooses the algorithm of the module `libnbc` (the `nbc_i*.c` of `ompi/mca/coll/libnbc`).
 fn nonblocking(call: &Call) -> Option<Algorithm> {
     let few = call.members <= 4;
     let power = 1u64 << call.members.max(1).ilog2();
@@ -60,7 +60,7 @@ fn nonblocking(call: &Call) -> Option<Algorithm> {
     let own = match call.operation {
         Operation::Barrier => return Some(Algorithm::BarrierDissemination),
         Operation::Broadcast if few => Own::BroadcastLinear,
-        // In fragments it would go where `coll_libnbc_ibcast_skip_dt_decision` is not set, which it is.
+        // It would use fragments if `coll_libnbc_ibcast_skip_dt_decision` were not set, but it is.
         Operation::Broadcast => Own::BroadcastSwappedBinomialTree,
         Operation::Gather => Own::GatherLinear,
         Operation::Gatherv => Own::GathervLinear,
@@ -92,7 +92,7 @@ fn nonblocking(call: &Call) -> Option<Algorithm> {
     Some(Algorithm::OpenMpi(own))
 }
 
-/// Whether the library returns at once, since there is no data. The nonblocking forms of some send empty messages.
+/// True if the library returns at once, since there is no data. The nonblocking forms of some send empty messages.
 fn is_nothing(call: &Call) -> bool {
     match call.operation {
         Operation::Broadcast
@@ -120,7 +120,7 @@ fn is_nothing(call: &Call) -> bool {
     }
 }
 
-/// Builds the caller's part of an operation that is a part of another one.
+/// Builds the caller's part of an operation that is part of another one.
 pub(crate) fn build(call: &Call, to: &mut Builder) {
     if let Some(algorithm) = choose(call) {
         algorithm.build(call, to);

@@ -1,14 +1,13 @@
 //! A rank's part in an operation, step by step.
 //!
-//! Steps stand in the order in which the library begins them; each says which steps before it must be over. Between two ranks
-//! messages do not overtake each other: the `n`th that one sends to the other is the `n`th that the other receives from it. Built by
-//! `algorithms`; read by analyses and replay.
+//! Steps are in the order in which the library begins them; each has the steps that must be complete before it. Between two ranks messages do not overtake each other:
+//! the `n`th message sent is the `n`th received. Built by `algorithms`; read by analyses and replay.
 
 use std::ops::Range;
 
 use crate::nodes::Stage;
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sends a message.
@@ -25,12 +24,12 @@ pub enum Action {
         /// Bytes of data.
         bytes: u64,
     },
-    /// Applies the reduction to so many bytes that it has and as many that came.
+    /// Applies the reduction to this many local bytes and as many received ones.
     Combine {
         /// Bytes of data.
         bytes: u64,
     },
-    /// Copies so many bytes within its memory, besides what sends and receives do.
+    /// Copies this many bytes within its memory, in addition to the copies of sends and receives.
     Copy {
         /// Bytes of data.
         bytes: u64,
@@ -40,9 +39,9 @@ pub enum Action {
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it does.
+    /// Its action.
     pub action: Action,
-    /// The steps, by their index, that must be over before it begins; with them those that they need.
+    /// The index range of the steps that must be complete before it begins, together with their own prerequisites.
     pub needs: Range<u32>,
 }
 
@@ -53,12 +52,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The steps, in the order in which they are begun.
+    /// Returns the steps, in the order in which they are begun.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The same so many times, each after the one before.
+    /// Returns the schedule repeated this many times, one after the other.
     #[must_use]
     pub fn repeated(&self, times: u32) -> Self {
         let mut steps = Vec::with_capacity(self.steps.len() * times as usize);
@@ -72,7 +71,7 @@ impl Schedule {
         Self { steps }
     }
 
-    /// The schedules of stages, each after the one before.
+    /// Returns the schedules of stages, one after the other.
     #[must_use]
     pub fn of_stages(stages: &[Stage]) -> Self {
         let mut steps = Vec::new();
@@ -98,7 +97,7 @@ impl Schedule {
         Self { steps }
     }
 
-    /// What it sends: to which rank, and how many bytes.
+    /// Returns its sends: the receiving rank, and the bytes.
     pub fn sends(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.steps.iter().filter_map(|step| match step.action {
             Action::Send { to, bytes } => Some((to, bytes)),
@@ -107,7 +106,7 @@ impl Schedule {
     }
 }
 
-/// The steps that a step needs when its schedule follows so many steps: all of those where it needed none.
+/// Returns a step's prerequisites when its schedule follows `before` steps, which are its prerequisites if it had no others.
 fn after(needs: &Range<u32>, before: u32) -> Range<u32> {
     match needs.end {
         0 => 0..before,
@@ -115,20 +114,20 @@ fn after(needs: &Range<u32>, before: u32) -> Range<u32> {
     }
 }
 
-/// What a step has to do with the operation's data, for tests.
+/// A step's effect on the operation's data, for tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// A send of these blocks, as they are then.
+    /// A send of these blocks, with their contents at that time.
     Send(Vec<u64>),
-    /// A send of what came by the receive at this step, as it came.
+    /// A send of the data received at this step, unchanged.
     Forward(usize),
-    /// A receive whose data is there at once.
+    /// A receive whose data is stored at once.
     Receive,
-    /// A receive whose data waits to be combined.
+    /// A receive whose data is to be combined later.
     Pending,
-    /// What came by the receives at these steps is combined, each with what is there.
+    /// Combination of the data received at these steps with the local data.
     Combine(Vec<usize>),
-    /// Nothing.
+    /// No effect.
     Copy,
 }
 
@@ -136,14 +135,14 @@ pub(crate) enum Note {
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     steps: Vec<Step>,
-    /// What steps need that are begun now.
+    /// Prerequisites of the steps that are begun now.
     needs: Range<u32>,
-    /// What each step has to do with data, where that is wanted.
+    /// The effect of each step on data, if recorded.
     notes: Option<Vec<Note>>,
 }
 
 impl Builder {
-    /// One that takes notes of data.
+    /// Creates a builder that records notes on data.
     #[cfg(test)]
     pub(crate) fn noting() -> Self {
         Self {
@@ -152,12 +151,12 @@ impl Builder {
         }
     }
 
-    /// The schedule.
+    /// Returns the schedule.
     pub(crate) fn finish(self) -> Schedule {
         Schedule { steps: self.steps }
     }
 
-    /// The schedule, and its notes.
+    /// Returns the schedule, and its notes.
     #[cfg(test)]
     pub(crate) fn finish_noted(self) -> (Schedule, Vec<Note>) {
         (Schedule { steps: self.steps }, self.notes.unwrap())
@@ -172,7 +171,7 @@ impl Builder {
         self.steps.len() - 1
     }
 
-    /// What comes now waits for what was begun since the last wait.
+    /// Makes the following steps wait for the steps begun since the last wait.
     pub(crate) fn wait(&mut self) {
         let end = self.steps.len() as u32;
         if self.needs.end < end {
@@ -180,17 +179,17 @@ impl Builder {
         }
     }
 
-    /// Begins to send; `blocks` are those of the operation's data that are in it.
+    /// Begins a send that contains these `blocks` of the operation's data.
     pub(crate) fn begin_send(&mut self, to: u32, bytes: u64, blocks: impl FnOnce() -> Vec<u64>) {
         self.push(Action::Send { to, bytes }, || Note::Send(blocks()));
     }
 
-    /// Begins to receive.
+    /// Begins a receive.
     pub(crate) fn begin_receive(&mut self, from: u32, bytes: u64) {
         self.push(Action::Receive { from, bytes }, || Note::Receive);
     }
 
-    /// Begins to receive what is to be combined; returns the step.
+    /// Begins a receive of data to be combined, and returns the step.
     pub(crate) fn begin_pending(&mut self, from: u32, bytes: u64) -> usize {
         self.push(Action::Receive { from, bytes }, || Note::Pending)
     }
@@ -201,7 +200,7 @@ impl Builder {
         self.wait();
     }
 
-    /// Sends on what came by the receive at this step.
+    /// Forwards the data received at this step.
     pub(crate) fn forward(&mut self, to: u32, bytes: u64, received: usize) {
         self.push(Action::Send { to, bytes }, || Note::Forward(received));
         self.wait();
@@ -213,14 +212,14 @@ impl Builder {
         self.wait();
     }
 
-    /// Receives, and combines that with what it has.
+    /// Receives data, and combines it with the local data.
     pub(crate) fn receive_combine(&mut self, from: u32, bytes: u64) {
         let received = self.begin_pending(from, bytes);
         self.wait();
         self.combine(bytes, received);
     }
 
-    /// Combines what came by the receive at this step with what it has.
+    /// Combines the data received at this step with the local data.
     pub(crate) fn combine(&mut self, bytes: u64, received: usize) {
         self.push(Action::Combine { bytes }, || Note::Combine(vec![received]));
         self.wait();
@@ -247,7 +246,7 @@ impl Builder {
         self.wait();
     }
 
-    /// The same, and combines what it received with what it has.
+    /// Sends and receives at once, and combines the received data with the local data.
     pub(crate) fn exchange_combine(
         &mut self,
         (to, sent): (u32, u64),

@@ -1,7 +1,7 @@
-//! A whole communicator's schedules carried out, with what each message holds.
+//! Execution of a whole communicator's schedules, with the contents of messages.
 //!
-//! Each rank has blocks of data, and for each block the ranks whose contributions are in it. Steps are carried out as
-//! soon as those that they need are over, late ones first where that is allowed, so that a need that is missing shows. For tests.
+//! Each rank has blocks of data, and for each block the ranks whose contributions are in it. Steps are executed as soon as their
+//! prerequisites are complete, late ones first if allowed, so that a missing prerequisite is detected. For tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,35 +12,35 @@ use crate::schedule::{Action, Builder, Note, Schedule};
 /// Each algorithm on communicators of many sizes.
 mod tests;
 
-/// What a rank has: by block, whose contributions are in it.
+/// A rank's data: by block, the ranks whose contributions are in it.
 pub(crate) type State = BTreeMap<u64, BTreeSet<u32>>;
 
-/// What stands among contributions that were combined out of the order of ranks.
+/// Marks contributions that were combined out of the order of ranks.
 const OUT_OF_ORDER: u32 = u32::MAX;
 
-/// What is expected of messages and combinations.
+/// Checks of messages and combinations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
     /// Messages have as many bytes as their blocks.
     pub(crate) exact: bool,
-    /// What is combined are contributions of neighbouring ranks, whose order is kept.
+    /// Combinations are of contributions of neighbouring ranks, in order.
     pub(crate) ordered: bool,
-    /// What is received is added to what is there.
+    /// Received data is added to the local data.
     pub(crate) adds: bool,
 }
 
-/// How it ended.
+/// The result.
 pub(crate) struct Outcome {
-    /// What each rank has.
+    /// The data of each rank.
     pub(crate) states: Vec<State>,
-    /// What each rank combined: from whom, and whose contributions.
+    /// The combinations of each rank: the sender, and the contributions.
     pub(crate) combined: Vec<Vec<(u32, BTreeSet<u32>)>>,
 }
 
 struct Rank {
     schedule: Schedule,
     notes: Vec<Note>,
-    /// Of each send and receive, the channel and which one of it it is.
+    /// For each send and receive, the channel and the index on it.
     places: Vec<Option<((u32, u32), usize)>>,
     done: Vec<bool>,
     state: State,
@@ -48,10 +48,10 @@ struct Rank {
     combined: Vec<(u32, BTreeSet<u32>)>,
 }
 
-/// Messages under way: bytes and data.
+/// Messages in flight: bytes and data.
 type Messages = BTreeMap<((u32, u32), usize), (u64, State)>;
 
-/// Carries out `algorithm` on these calls, one for each rank, each of which begins with its state.
+/// Executes `algorithm` on these calls, one for each rank. Each rank begins with its state.
 pub(crate) fn carry_out(
     algorithm: Algorithm,
     calls: &[Call],
@@ -126,7 +126,7 @@ impl Rank {
         }
     }
 
-    /// Carries out a step if it can be; returns whether it was.
+    /// Executes a step if possible; returns true if it did.
     fn step(
         &mut self,
         own: u32,
@@ -202,7 +202,7 @@ impl Rank {
             own.extend(&contributions);
             let (first, last) = (*own.first().unwrap(), *own.last().unwrap());
             let together = (last - first) as usize + 1 == own.len();
-            // Some are combined that nobody uses any more: what counts is where it ends up.
+            // Some combinations are never used: only the final result matters.
             if rules.ordered && !together {
                 own.insert(OUT_OF_ORDER);
             }

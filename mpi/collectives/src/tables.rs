@@ -1,10 +1,9 @@
-//! Which algorithm an MPI library takes for which call.
+//! An MPI library's choice of algorithms.
 //!
-//! MPICH's tables are decision trees in JSON: keys are conditions, tried in order, and the value of the first that holds is
-//! the tree that is next; there is no way back. A leaf names an algorithm. A library has three tables; the one for what
-//! goes over a network names `MPIR_` algorithms, and the one above it *compositions* on nodes and among nodes. With one rank on each node that passes every
-//! blocking operation of a communicator to the network's as it is. The third is of shared memory, and not read. Open MPI's rules are in its code, and here (`open_mpi`). A file may hold anything: it is parsed once, into trees of bounded size. Called by the analysis of
-//! traffic.
+//! MPICH's tables are decision trees in JSON: keys are conditions, tried in order, and the value of the first that holds is the next tree, without backtracking. A leaf
+//! names an algorithm. A library has three tables; the one for networks names `MPIR_` algorithms, and the one above it *compositions* on nodes and among nodes. With one
+//! rank on each node, that table passes every blocking operation of a communicator unchanged to the network's. The third one is for shared memory, and not read. Open
+//! MPI's rules are in its code, and here (`open_mpi`). Files are untrusted: they are parsed once, into trees of bounded size. Used by the analysis of traffic.
 
 use std::fmt;
 
@@ -18,11 +17,11 @@ use crate::library;
 use crate::nodes::{NodeComposition, Nodes, Stage};
 use crate::open_mpi;
 
-/// What one key asks.
+/// The condition of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
     Any,
-    /// Whether it is an intracommunicator. Those of calls always are.
+    /// True for an intracommunicator. All calls are on intracommunicators.
     Intra(bool),
     /// True if some ranks of the communicator share a node.
     Hierarchy,
@@ -49,10 +48,10 @@ enum Condition {
     Take(String),
 }
 
-/// Makes a condition of the bound in its key.
+/// Creates a condition from the bound in its key.
 type Bounded = fn(u64) -> Condition;
 
-/// Conditions and what follows from them, in order.
+/// Conditions with the trees that follow them, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Tree(Vec<(Condition, Tree)>);
 
@@ -66,52 +65,52 @@ pub struct Tables {
 enum Kind {
     Mpich {
         network: Tree,
-        /// The table above it, where the library has one.
+        /// The table above it, if the library has one.
         compositions: Option<Tree>,
     },
     OpenMpi,
 }
 
-/// Which MPI library tables are of.
+/// The MPI library of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// MPICH, with its own tables.
     Mpich,
-    /// Open MPI 4.1, whose rules are known here.
+    /// Open MPI 4.1, whose rules are built in.
     OpenMpi,
 }
 
-/// What a table says of a call.
+/// A table's choice for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// This algorithm is taken.
+    /// This algorithm is used.
     Known(Algorithm),
-    /// These stages are gone through by the member, one after the other.
+    /// The member executes these stages, one after the other.
     Staged(NodeComposition, Vec<Stage>),
-    /// One of this name is taken, which is not known here.
+    /// An unknown algorithm with this name is used.
     Unknown(String),
-    /// Nothing is said of such calls.
+    /// There is no choice for such calls.
     None,
 }
 
-/// Why there are no tables.
+/// An error in finding tables.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file is no library of a known kind.
+    /// The file is not a library of a known kind.
     #[error(
         "the library has no decision tables: MPICH has them from version 4.0 on, and of Open MPI version 4.1 is known"
     )]
     Missing,
-    /// They are not what they should be.
+    /// The tables are malformed.
     #[error("the library's decision table cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
 }
 
 impl Tables {
-    /// The tables in the bytes of a library's file.
+    /// Reads the tables from the bytes of a library's file.
     ///
     /// # Errors
-    /// When there are none, or they cannot be read.
+    /// Returns an error if there are none, or if they cannot be read.
     pub fn of_library(library: &[u8]) -> Result<Self, TableError> {
         let documents = library::documents(library);
         let find = |name: &[u8]| {
@@ -133,10 +132,10 @@ impl Tables {
         Err(TableError::Missing)
     }
 
-    /// The network's table in a JSON document.
+    /// Parses the network's table in a JSON document.
     ///
     /// # Errors
-    /// When it is no JSON, or has keys that are not known.
+    /// Returns an error if it is not JSON, or has unknown keys.
     pub fn parse(document: &[u8]) -> Result<Self, TableError> {
         let network = serde_json::from_slice(document)?;
         let compositions = None;
@@ -148,14 +147,14 @@ impl Tables {
         })
     }
 
-    /// What Open MPI 4.1 goes by.
+    /// Returns the rules of Open MPI 4.1.
     pub fn open_mpi() -> Self {
         Self {
             kind: Kind::OpenMpi,
         }
     }
 
-    /// Which library they are of.
+    /// Returns the library of the tables.
     pub fn library(&self) -> Library {
         match self.kind {
             Kind::Mpich { .. } => Library::Mpich,
@@ -163,7 +162,7 @@ impl Tables {
         }
     }
 
-    /// What the library takes for a call on an intracommunicator with one rank on each node.
+    /// Returns the library's choice for a call on an intracommunicator with one rank on each node.
     pub fn choose(&self, call: &Call) -> Choice {
         match &self.kind {
             Kind::Mpich { network, .. } => known(network.find(call, None)),
@@ -174,7 +173,7 @@ impl Tables {
         }
     }
 
-    /// The library's choice for a call on an intracommunicator whose ranks are on these nodes. Open MPI's rules do not ask for nodes.
+    /// Returns the library's choice for a call on an intracommunicator whose ranks are on these nodes. Open MPI's rules do not depend on nodes.
     pub fn choose_on(&self, call: &Call, nodes: &Nodes) -> Choice {
         let Kind::Mpich {
             network,
@@ -206,7 +205,7 @@ impl Tables {
     }
 }
 
-/// The algorithm of a name in a table.
+/// Returns the algorithm of a name in a table.
 fn known(name: Option<&str>) -> Choice {
     match name {
         None => Choice::None,
@@ -218,11 +217,11 @@ fn known(name: Option<&str>) -> Choice {
 }
 
 impl Tree {
-    /// The name at the leaf for a call of a communicator on these nodes, by default one for each rank.
+    /// Returns the name at the leaf for a call of a communicator on these nodes, by default one for each rank.
     fn find(&self, call: &Call, nodes: Option<&Nodes>) -> Option<&str> {
         let mut tree = self;
-        // A communicator's trees are cut back when it is made, as far as nothing but the communicator is asked. There
-        // "less" is what it says; later, MPICH 4.0 compares numbers of members by "no more".
+        // A communicator's trees are pruned when it is created, as far as conditions only depend on the communicator. There "less" is evaluated literally; later, MPICH
+        // 4.0 compares numbers of members by "no more than".
         let mut made = true;
         loop {
             let holds = |(condition, _): &&(Condition, Tree)| {
@@ -238,7 +237,7 @@ impl Tree {
 }
 
 impl Condition {
-    /// Whether nothing but the communicator and the operation is asked.
+    /// True if it only depends on the communicator and the operation.
     fn is_of_communicator(&self) -> bool {
         matches!(
             self,
@@ -347,7 +346,7 @@ impl Condition {
     }
 }
 
-/// All bytes, as the tables mean it: of the nonblocking reduce-scatter with equal blocks MPICH 4.0 takes elements for bytes.
+/// Returns all bytes, as defined by the tables: for the nonblocking reduce-scatter with equal blocks, MPICH 4.0 uses elements instead of bytes.
 fn total(call: &Call) -> u64 {
     if call.nonblocking && call.operation == Operation::ReduceScatterBlock {
         return call.count.saturating_mul(call.members.into());

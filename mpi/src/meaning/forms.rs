@@ -1,6 +1,6 @@
 //! Large-count, nonblocking and persistent forms of base functions.
 //!
-//! `MPI_Iallreduce_c` is `Allreduce`, begun. A name that is a base function itself is taken as it is (`MPI_Init`,
+//! `MPI_Iallreduce_c` is `Allreduce`, begun. A name that is a base function itself is used unchanged (`MPI_Init`,
 //! `MPI_Iprobe`, `MPI_Improbe`), so that forms apply only where no row has the whole name. Evaluated by the compiler.
 
 use super::rows::{self, Row};
@@ -14,7 +14,7 @@ struct Found {
     row: &'static Row,
 }
 
-/// The meanings of all functions, in their order.
+/// Returns the meanings of all functions, in their order.
 pub(super) const fn all() -> [Meaning; FUNCTIONS.len()] {
     let mut all = [Meaning::UNKNOWN; FUNCTIONS.len()];
     let mut number = 0;
@@ -25,7 +25,7 @@ pub(super) const fn all() -> [Meaning; FUNCTIONS.len()] {
     all
 }
 
-/// The meaning of the function of this name.
+/// Returns the meaning of the function with this name.
 const fn of(name: &[u8]) -> Meaning {
     let name = match strip_prefix(name, b"MPI_") {
         Some(name) => name,
@@ -46,7 +46,7 @@ const fn of(name: &[u8]) -> Meaning {
     {
         return meaning(found, Phase::Prepared);
     }
-    // `Isend` is `Send`. Names of fault tolerance have the mark after the object: `Comm_ishrink`.
+    // `Isend` is `Send`. Names of fault tolerance have the prefix after the object: `Comm_ishrink`.
     if let Some(base) = strip_prefix(name, b"I")
         && let Some(found) = row(base, CAPITAL)
     {
@@ -61,7 +61,7 @@ const fn of(name: &[u8]) -> Meaning {
 /// The difference between a small letter and its capital.
 const CAPITAL: u8 = b'a' - b'A';
 
-/// The row of an object's function in its nonblocking form: `Comm_idup` is `Comm_dup`, begun.
+/// Returns the row of an object's function in its nonblocking form: `Comm_idup` is `Comm_dup`, begun.
 const fn begun_of_object(name: &[u8]) -> Option<Found> {
     let mut at = 0;
     while at + 1 < name.len() {
@@ -73,7 +73,7 @@ const fn begun_of_object(name: &[u8]) -> Option<Found> {
     None
 }
 
-/// The row of the base function whose name is this one without the letter at `left_out`.
+/// Returns the row of the base function with this name without the letter at `left_out`.
 const fn joined(name: &[u8], left_out: usize) -> Option<Found> {
     let mut base = [0; LONGEST];
     if name.len() > LONGEST {
@@ -87,12 +87,12 @@ const fn joined(name: &[u8], left_out: usize) -> Option<Found> {
     row(base.split_at(at).0, 0)
 }
 
-/// Letters of the longest name with an inner mark.
+/// Length of the longest name with an inner prefix.
 const LONGEST: usize = 64;
 
 const fn meaning(found: Found, phase: Phase) -> Meaning {
     let Found { base, row } = found;
-    // A probe's I is no request: it is over when it returns.
+    // A probe's I is not a request: the probe is complete when it returns.
     let phase = match row.kind {
         CallKind::Probe | CallKind::ProbeMatched => Phase::Done,
         _ => phase,
@@ -107,7 +107,7 @@ const fn meaning(found: Found, phase: Phase) -> Meaning {
     }
 }
 
-/// The row of a base function, whose first letter is this much less than `name`'s.
+/// Returns the row of a base function, whose first letter is this much less than `name`'s.
 const fn row(name: &[u8], capital: u8) -> Option<Found> {
     let mut number = 0;
     while number < rows::ROWS.len() {

@@ -1,4 +1,4 @@
-//! One row for base functions of one meaning: names without `MPI_` and without the marks of forms.
+//! One row for base functions of one meaning: names without `MPI_` and without the affixes of forms.
 //!
 //! Read by `forms`, which derives the other functions. `asks` marks functions that query the library or the process
 //! itself or describe data; `polls` marks functions that programs repeat until an event.

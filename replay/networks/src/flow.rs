@@ -1,12 +1,11 @@
 //! A network in which messages share links fairly, without frames.
 //!
-//! Each stream is a flow, and its messages go one after the other. A flow has the same rate on all links of its way, and rates are max-min fair among flows that share links (D. Bertsekas, R. Gallager, "Data
-//! Networks", 6.5.2): no flow's can become more without another's, that is no more, becoming less. What hosts do for each frame is a link, too:
-//! one out of the sender and one into the receiver, which all of its messages share. A message has arrived when its last byte has left, and gone
-//! the way: latencies, and at each switch the time for a frame to come in. Messages of one frame are not shared with: they take the way's
-//! time alone. Called by replay.
+//! Each stream is a flow, and its messages are sent one after the other. A flow has the same rate on all links of its route, and rates are max-min fair among flows that
+//! share links (D. Bertsekas, R. Gallager, "Data Networks", 6.5.2): no flow's rate can increase without decreasing a rate that is no higher. Hosts' work for each frame
+//! is also a link: one out of the sender and one into the receiver, shared by all of its messages. A message has arrived when its last byte has left, and has traversed
+//! the route: latencies, and at each switch the reception of a frame. Messages of one frame do not share: they only take the route's time. Used by replay.
 
-/// When flows end.
+/// Ends of flows.
 mod ends;
 /// Max-min fair rates.
 mod fair;
@@ -31,12 +30,12 @@ use fair::Sharing;
 pub use state::FlowState;
 use streams::{StreamNumber, Streams};
 
-/// A message that is under way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
-    /// When its last byte will have left.
+    /// The time at which its last byte leaves.
     ends: Time,
-    /// From there to its arrival.
+    /// The time from then to its arrival.
     after: Span,
     stream: StreamNumber,
 }
@@ -57,7 +56,7 @@ struct Queued {
 pub struct FlowNetwork {
     topology: Topology,
     ways: Ways,
-    /// Messages choose their ways by what links carry when they begin.
+    /// True if messages choose their routes by the load of links when they begin.
     adaptive: bool,
     paces: Paces,
     sharing: Sharing,
@@ -70,10 +69,10 @@ pub struct FlowNetwork {
 }
 
 impl FlowNetwork {
-    /// The topology with these routes.
+    /// Creates a network with the topology and these routes.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// Returns an error if the topology does not fit the routing.
     pub fn new(
         topology: Topology,
         routes: &Routes,
@@ -85,7 +84,7 @@ impl FlowNetwork {
             .iter()
             .flat_map(|link| [link.spec.bandwidth as f64 / 8e12; 2])
             .collect();
-        // What hosts do for a frame bounds their bytes: first out of each host, then into each.
+        // Hosts' work for a frame bounds their rates: first out of each host, then into each.
         let spans: [fn(&Pace) -> Span; 2] = [|pace| pace.sends, |pace| pace.receives];
         for span in spans {
             let rate = |host| match span(paces.of(host)).as_ps() {
@@ -107,7 +106,7 @@ impl FlowNetwork {
         })
     }
 
-    /// A message begins to leave.
+    /// Handles a message that begins to leave.
     fn begin(&mut self, now: Time, stream: StreamNumber, message: Queued) {
         let Queued {
             id,
@@ -128,7 +127,7 @@ impl FlowNetwork {
             .begin(now.as_ps(), id, over, on_wire(bytes) as f64);
     }
 
-    /// Takes over new rates: when flows end.
+    /// Applies changed rates to the ends of flows.
     fn settle(&mut self, now: Time) {
         let (flows, ends) = (&mut self.flows, &mut self.ends);
         self.sharing.changed(|id, rest, rate| {

@@ -1,28 +1,28 @@
-//! How long messages take: models of networks, from frames to formulas.
+//! Network models that determine the duration of messages, from frames to formulas.
 //!
-//! A [`Network`] is given messages in the order of time and says when all of each has arrived. Three models take the same messages:
-//! [`PacketNetwork`] sends frames through the fabric of live runs, [`FlowNetwork`] shares links fairly among messages, [`LogGops`] has
-//! no links at all. What hosts do for each frame bounds how fast a message goes in all of them ([`Pace`]). Results depend on what is sent when, and
-//! on nothing else. Nothing here knows of MPI. Called by replay.
+//! A [`Network`] takes messages in the order of time and reports the arrival of each. Three models take the same messages: [`PacketNetwork`] sends
+//! frames through the fabric of live runs, [`FlowNetwork`] shares links fairly among messages, [`LogGops`] has no links. In all of them, hosts'
+//! work for each frame bounds the rate of a message ([`Pace`]). Results depend only on the messages and their times. This crate does not depend on
+//! MPI. Used by replay.
 //!
-//! From top to bottom: `packet` and `live` know `transport`; that, `flow` and `loggops` each know `network`; the first two know `way`.
+//! From top to bottom: `packet` and `live` use `transport`; `transport`, `flow` and `loggops` each use `network`; `packet` and `flow` use `way`.
 
 /// A network in which messages share links fairly.
 mod flow;
-/// Hosts on a network that others operate.
+/// Hosts on a network with another operator.
 mod live;
 /// A network of formulas.
 mod loggops;
-/// What models of networks have in common.
+/// Common parts of network models.
 mod network;
 /// A network of frames.
 mod packet;
 /// Topologies for tests.
 #[cfg(test)]
 mod shapes;
-/// What hosts do so that messages become frames.
+/// TCP of the hosts, which splits messages into frames.
 mod transport;
-/// Ways through a network.
+/// Routes through a network.
 mod way;
 
 pub use flow::{FlowNetwork, FlowState};

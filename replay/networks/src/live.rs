@@ -1,7 +1,7 @@
-//! Hosts that send messages over a network that others use, too, and operate.
+//! Hosts that send messages over a network that others use, too, and that its operator drives.
 //!
-//! Whoever operates it takes the frames that hosts send from here and hands in those that come to hosts. Frames are taken in at the time at which they come, in the order of
-//! time and hosts, whenever they were handed in before that: how far the network is let run at once shows nowhere. Called by background traffic of runs.
+//! The operator takes the frames that hosts send, and passes in the frames that arrive for hosts. Frames take effect at the time of their arrival, in the order of time
+//! and hosts, independent of when they were passed in. The length of the operator's steps does not affect the results. Used by background traffic of runs.
 
 use std::vec::Drain;
 
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 use crate::network::{Arrival, LinkLoad, Message, Network, Paces};
 use crate::transport::{MOST_COUNTED, Sent, Transport, TransportState};
 
-/// Hosts on a network that others operate.
+/// Hosts on a network with another operator.
 pub struct LiveNetwork {
     transport: Transport,
     hosts: u32,
-    /// Frames that come, in the order in which they were handed in where two come to a host at a time.
+    /// Arriving frames; ties at one host are in the order in which they were passed in.
     inbox: EventQueue<Frame>,
-    /// Frames that were handed in.
+    /// Number of frames passed in.
     handed: u64,
 }
 
-/// All that changes of a [`LiveNetwork`], as plain values.
+/// The mutable state of a [`LiveNetwork`], as plain values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LiveState {
     transport: TransportState,
@@ -40,10 +40,10 @@ fn key(time: Time, host: u32, number: u64) -> EventKey {
 }
 
 impl LiveNetwork {
-    /// The hosts of a topology whose frames are routed so.
+    /// Creates the hosts of a topology with these routes.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// Returns an error if the topology does not fit the routing.
     pub fn new(
         topology: Topology,
         routes: &Routes,
@@ -57,23 +57,24 @@ impl LiveNetwork {
         })
     }
 
-    /// A host receives a frame of another one of these at `time`, which nothing was let happen at yet. Those to one host are handed in in order of time.
+    /// Adds a frame from another one of these hosts that arrives at a host at `time`, up to which the network has not been advanced. Frames for one host must be added in
+    /// the order of time.
     pub fn hand_in(&mut self, time: Time, host: u32, frame: Frame) {
         self.inbox.push(key(time, host, self.handed), frame);
         self.handed += 1;
     }
 
-    /// What hosts sent since this was called last, in order of time.
+    /// Takes the frames that hosts sent since the last call, in order of time.
     pub fn sent(&mut self) -> Drain<'_, Sent> {
         self.transport.outbox.drain(..)
     }
 
-    /// Whether no message is under way.
+    /// True if no message is in flight.
     pub fn is_quiet(&self) -> bool {
         self.transport.is_quiet()
     }
 
-    /// All that changes. What was sent must have been taken.
+    /// Returns the mutable state. The sent frames must have been taken.
     pub fn save(&self) -> LiveState {
         let inbox = self.inbox.iter();
         LiveState {
@@ -85,7 +86,7 @@ impl LiveNetwork {
         }
     }
 
-    /// Continues from `state`, which anybody may have written; whether it can be one of these hosts. If not, nothing has changed.
+    /// Continues from an untrusted `state`, and returns true if it fits these hosts. Otherwise, nothing has changed.
     #[must_use]
     pub fn restore(&mut self, state: LiveState) -> bool {
         let mut inbox = state.inbox.iter();
@@ -124,7 +125,7 @@ impl Network for LiveNetwork {
         self.transport.advance(now, arrived);
     }
 
-    /// Links are whose who operates the network.
+    /// Links belong to the network's operator.
     fn loads(&self) -> Vec<LinkLoad> {
         Vec::new()
     }

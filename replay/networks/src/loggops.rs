@@ -1,8 +1,8 @@
-//! A network of formulas: LogGOPS without the processor's part, which replay has itself.
+//! A network of formulas: LogGOPS without the processor's part, which replay models itself.
 //!
-//! A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, "LogGP" (1995), and T. Hoefler, T. Schneider, A. Lumsdaine, "LogGOPSim" (2010): a
-//! message of `s` bytes that begins to leave at `t` arrives at `t + L + (s - 1) G`; a host sends its next one `g`, and no sooner than `(s - 1) G`, after.
-//! Nothing on the way is shared, so arrival is known when a message leaves.
+//! A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, "LogGP" (1995), and T. Hoefler, T. Schneider, A. Lumsdaine, "LogGOPSim" (2010): a message of `s`
+//! bytes that begins to leave at `t` arrives at `t + L + (s - 1) G`; a host sends its next one `g`, and no sooner than `(s - 1) G`, after. Messages share
+//! no links, so the arrival is known when a message leaves.
 
 use belljar_sim::{Span, Time};
 
@@ -13,7 +13,7 @@ use crate::network::{Arrival, LinkLoad, Message, Network, Pace, Paces, frames_of
 pub struct Parameters {
     /// `L`: from a message's first bit at one host to its first bit at another.
     pub latency: Span,
-    /// `g`: from the beginning of one message of a host to that of the next.
+    /// `g`: from the beginning of a host's message to the beginning of its next.
     pub gap: Span,
     /// `1 / G`: bits a second.
     pub bandwidth: u64,
@@ -24,12 +24,12 @@ pub struct Parameters {
 pub struct LogGops {
     parameters: Parameters,
     paces: Paces,
-    /// When each host can send its next message.
+    /// The time at which each host can send its next message.
     free: Vec<Time>,
 }
 
 impl LogGops {
-    /// One of so many hosts.
+    /// Creates a network of this many hosts.
     pub fn new(hosts: u32, parameters: Parameters, paces: impl Into<Paces>) -> Self {
         Self {
             parameters,
@@ -71,12 +71,12 @@ impl Network for LogGops {
     }
 }
 
-/// So many times a span, saturating.
+/// Multiplies a span, saturating.
 pub(crate) fn times(span: Span, count: u64) -> Span {
     Span::from_ps(span.as_ps().saturating_mul(count))
 }
 
-/// What a message takes within a host.
+/// Returns the time of a message within a host.
 pub(crate) fn within(pace: &Pace, bytes: u64) -> Span {
     pace.within + times(pace.copies, frames_of(bytes) - 1)
 }
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn arrival_is_latency_and_bytes_over_bandwidth() {
         let mut network = network(Pace::default());
-        // 1538 bytes of wire at 10 Gb/s are 1230.4 ns.
+        // 1538 bytes on the wire at 10 Gb/s are 1230.4 ns.
         let first = network.send(Time::ZERO, message(1448));
         assert_eq!(first, Some(Time::from_ps(2_000_000 + 1_230_400)));
-        // The next one waits for the first to have left.
+        // The next one waits until the first has left.
         let second = network.send(Time::ZERO, message(1448));
         assert_eq!(second, Some(Time::from_ps(2_000_000 + 2 * 1_230_400)));
     }

@@ -1,6 +1,6 @@
-//! What models of networks have in common: messages, arrivals, and what hosts do for each frame.
+//! Common parts of network models: messages, arrivals, and hosts' work for each frame.
 //!
-//! A message goes as frames of TCP over IPv4 and Ethernet, as the nodes' own systems send it. Used by all models and by replay.
+//! A message is sent as frames of TCP over IPv4 and Ethernet, as the nodes' own systems send it. Used by all models and by replay.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::flow::FlowState;
 use crate::packet::PacketState;
 
-/// The number of a message that is under way, as whoever sends it counts them.
+/// The number of a message in flight, chosen by the sender.
 pub type MessageId = u32;
 
-/// Bytes of data in a full frame: 1500 of IP, less 20 of its header and 32 of TCP's with time stamps (RFC 7323).
+/// Bytes of data in a full frame: 1500 of IP, minus 20 of its header and 32 of TCP's with time stamps (RFC 7323).
 pub(crate) const SEGMENT: u64 = 1448;
 
 /// Bytes of a frame besides its data, from the destination's address on: 14 of Ethernet, 20 of IP, 32 of TCP.
 pub(crate) const HEADERS: u64 = belljar_fabric::HEADERS as u64;
 
-/// Bytes of a message, at most: a network of frames makes them one by one.
+/// Most bytes of a message, since a network of frames creates them one by one.
 pub const MOST_BYTES: u64 = 1 << 40;
 
 /// A message to be sent.
@@ -31,7 +31,7 @@ pub struct Message {
     pub from: u32,
     /// The host that receives it.
     pub to: u32,
-    /// Bytes, the library's own headers included.
+    /// Bytes, including the library's own headers.
     pub bytes: u64,
     /// Number of the stream: messages of one stream from one host to another arrive in order of sending.
     pub stream: u64,
@@ -40,20 +40,20 @@ pub struct Message {
 /// A message whose last frame has been taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// The time.
     pub time: Time,
     /// The message.
     pub id: MessageId,
 }
 
-/// What hosts do for each frame, one after the other.
+/// A host's work for each frame, one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Time that a sender takes for each frame but a message's first.
+    /// A sender's time for each frame after a message's first.
     pub sends: Span,
-    /// Time that a receiver takes for each frame but a message's first.
+    /// A receiver's time for each frame after a message's first.
     pub receives: Span,
-    /// Time that a message takes from one process to another of its own host, besides what copying takes.
+    /// Time of a message between processes of the same host, without copying.
     pub within: Span,
     /// Time for each full frame's data that is copied within a host.
     pub copies: Span,
@@ -76,7 +76,7 @@ impl From<Pace> for Paces {
 }
 
 impl Paces {
-    /// The same, with another pace of one host.
+    /// Returns the same with another pace for one host.
     #[must_use]
     pub fn with(mut self, host: u32, pace: Pace) -> Self {
         if pace == self.usual {
@@ -87,75 +87,74 @@ impl Paces {
         self
     }
 
-    /// That of a host.
+    /// Returns the pace of a host.
     pub fn of(&self, host: u32) -> &Pace {
         self.others.get(&host).unwrap_or(&self.usual)
     }
 }
 
-/// What a direction of a link carried.
+/// The load of a link in one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkLoad {
     /// The link and the direction, such as `host3-switch0 up`.
     pub name: String,
-    /// Bytes on it, headers included.
+    /// Bytes on it, including headers.
     pub bytes: u64,
-    /// Time during which it was busy, at its full bandwidth.
+    /// Time for which it was busy, at its full bandwidth.
     pub busy: Span,
-    /// Frames that found no room, where the model has frames.
+    /// Frames lost for lack of space, if the model has frames.
     pub dropped: u64,
 }
 
-/// A network, at some point in time.
+/// A network at a point in time.
 pub trait Network {
-    /// A message begins to leave its host at `time`, which is no earlier than any time that this network was told or told of. If it is known
-    /// already when all of it will have arrived, that is returned, and [`advance`](Self::advance) does not tell it.
+    /// A message begins to leave its host at `time`, which is no earlier than any time passed to or returned by this network. If its arrival is
+    /// already known, that is returned, and [`advance`](Self::advance) does not report it.
     fn send(&mut self, time: Time, message: Message) -> Option<Time>;
 
-    /// When something happens next in the network, if anything does.
+    /// Returns the time of the network's next event, if there is one.
     fn next_time(&self) -> Option<Time>;
 
-    /// Lets happen what happens at [`next_time`](Self::next_time), and adds to `arrived` the messages of which it becomes known when they arrive: at
-    /// that time or later.
+    /// Handles the event at [`next_time`](Self::next_time), and adds to `arrived` the messages whose arrivals become known, at that time or later.
     fn advance(&mut self, arrived: &mut Vec<Arrival>);
 
-    /// The same at all times until `limit`, up to the first at which any message is added.
+    /// Handles all events until `limit`, but stops when any message is added.
     fn advance_to(&mut self, limit: Time, arrived: &mut Vec<Arrival>) {
         while arrived.is_empty() && self.next_time().is_some_and(|time| time <= limit) {
             self.advance(arrived);
         }
     }
 
-    /// What links carried, those that carried anything.
+    /// Returns the load of links that carried anything.
     fn loads(&self) -> Vec<LinkLoad>;
 
-    /// All that changes, between two events, where a model can be saved.
+    /// Returns the mutable state between two events, if the model can be saved.
     fn saved(&self) -> Option<NetworkState> {
         None
     }
 
-    /// Continues from `state`, which anybody may have written; whether it can be one of this network. If not, the network must not be used any more.
+    /// Continues from an untrusted `state`, and returns true if it fits this network. Otherwise, the network must not be used any more.
     #[must_use]
     fn continues_from(&mut self, _state: NetworkState) -> bool {
         false
     }
 }
 
-/// All that changes of a network, as plain values.
+/// The mutable state of a network, as plain values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum NetworkState {
-    /// Of messages that share links.
+    /// A network of flows.
     Flow(FlowState),
-    /// Of frames.
+    /// A network of frames.
     Packet(Box<PacketState>),
 }
 
-/// Frames of a message of so many bytes: one at least.
+/// Returns the frames of a message of this many bytes, at least one.
 pub fn frames_of(bytes: u64) -> u64 {
     bytes.div_ceil(SEGMENT).max(1)
 }
 
-/// Bytes of time on a wire of a message of so many bytes, with all headers, preambles and gaps.
+/// Returns the bytes on a wire of a message of this many bytes, with all headers, preambles and gaps.
 pub fn on_wire(bytes: u64) -> u64 {
     let full = bytes / SEGMENT;
     let rest = bytes % SEGMENT;

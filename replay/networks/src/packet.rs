@@ -1,6 +1,6 @@
 //! A network of frames: the fabric of live runs, and hosts that send messages over it.
 //!
-//! Nothing else goes over it. Called by replay.
+//! It carries no other traffic. Used by replay.
 
 use belljar_fabric::{Direction, Endpoint, Fabric, FabricState, RoutingError, Settings, Topology};
 use belljar_sim::{Span, Time};
@@ -16,7 +16,7 @@ pub struct PacketNetwork {
     transport: Transport,
 }
 
-/// All that changes of a [`PacketNetwork`], as plain values.
+/// The mutable state of a [`PacketNetwork`], as plain values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketState {
     fabric: FabricState,
@@ -24,10 +24,10 @@ pub struct PacketState {
 }
 
 impl PacketNetwork {
-    /// The topology, operated so.
+    /// Creates a network with the topology and these settings.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// Returns an error if the topology does not fit the routing.
     pub fn new(
         topology: Topology,
         settings: &Settings,
@@ -41,7 +41,7 @@ impl PacketNetwork {
 }
 
 impl PacketNetwork {
-    /// Lets all happen that happens at `now`: first at hosts, then on links.
+    /// Handles all events at `now`: first at hosts, then on links.
     fn happen(&mut self, now: Time, arrived: &mut Vec<Arrival>) {
         self.transport.advance(now, arrived);
         let sends = !self.transport.outbox.is_empty();
@@ -91,7 +91,7 @@ impl Network for PacketNetwork {
         for (link, both) in (0..).zip(self.fabric.statistics()) {
             for (carried, direction) in both.into_iter().zip([Direction::Up, Direction::Down]) {
                 if carried.frames > 0 || carried.drops > 0 {
-                    // A frame that finds a card full is lost at the end of the card's link.
+                    // A frame that finds a full card is lost at the end of the card's link.
                     let end = topology.links()[link as usize].ends[1 - direction.index()];
                     let card = match end {
                         Endpoint::Host(host) => dropped.get_mut(host as usize).map(std::mem::take),
@@ -110,7 +110,7 @@ impl Network for PacketNetwork {
     }
 
     fn saved(&self) -> Option<NetworkState> {
-        // What hosts send is in the fabric as soon as anything has happened.
+        // The fabric has taken all frames that hosts sent.
         Some(NetworkState::Packet(Box::new(PacketState {
             fabric: self.fabric.save(),
             transport: self.transport.save(),

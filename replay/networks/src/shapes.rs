@@ -1,10 +1,10 @@
-//! Topologies on which tests of several models play, always the same.
+//! Fixed topologies for tests of several models.
 //!
-//! Called by these tests.
+//! Used by these tests.
 
 use belljar_fabric::{FatTree, PartSpecs, Topology};
 
-/// Two leaf switches with four hosts each below four others, of the links and switches that a star has.
+/// Two leaf switches with four hosts each below four others, with the links and switches of a star.
 pub(crate) fn two_levels(star: &Topology) -> Topology {
     let (link, switch) = (star.links()[0].spec, star.switches()[0]);
     let parts = PartSpecs {

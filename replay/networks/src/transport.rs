@@ -1,9 +1,9 @@
-//! The hosts' TCP: messages become frames, and frames messages.
+//! TCP of the hosts, which splits messages into frames and reassembles them.
 //!
-//! All messages of a stream share a connection and arrive in order of sending. A host makes frames one after the other: first those that an acknowledgement releases, in
-//! its kernel, then those of its processes, one message after the other. A receiving host takes frames in one after the other;
-//! frames that find its card full are lost. Acknowledgements of messages of several segments are frames of their own. Frames to be carried are left in `outbox`. Losses are found and
-//! repaired as Linux does it (`sender`, `rtt`, `congestion`). Called by networks of frames.
+//! All messages of a stream share a connection and arrive in order of sending. A host creates frames one after the other: first the frames that an acknowledgement
+//! releases, in its kernel, then those of its processes, one message after the other. A receiving host processes frames one after the other; frames that find its card
+//! full are lost. Acknowledgements of messages of several segments are separate frames. Frames to be carried are added to `outbox`. Losses are found and repaired as
+//! Linux does it (`sender`, `rtt`, `congestion`). Used by networks of frames.
 
 /// Arrival of frames.
 mod arrival;
@@ -44,7 +44,7 @@ pub struct Sent {
     pub time: Time,
     /// The host.
     pub host: u32,
-    /// Number of the frame among the host's.
+    /// The frame's number among the host's.
     pub sequence: u64,
     /// The frame.
     pub frame: Frame,
@@ -56,19 +56,19 @@ pub(crate) struct Transport {
     paces: Paces,
     ways: Ways,
     state: TransportState,
-    /// Messages that are not whole.
+    /// Incomplete messages.
     under_way: usize,
-    /// Events to come.
+    /// Future events.
     events: Calendar<Due>,
     /// Frames to be carried, in the order of sending.
     pub(crate) outbox: Vec<Sent>,
 }
 
 impl Transport {
-    /// The hosts of a topology whose frames are routed so.
+    /// Creates the hosts of a topology with these routes.
     ///
     /// # Errors
-    /// When the routing does not fit the topology.
+    /// Returns an error if the routing does not fit the topology.
     pub(crate) fn new(
         topology: Topology,
         routes: &Routes,
@@ -85,7 +85,7 @@ impl Transport {
         })
     }
 
-    /// All that changes.
+    /// Returns the mutable state.
     pub(crate) fn save(&self) -> TransportState {
         let mut due: Vec<&Due> = self.events.iter().collect();
         due.sort_unstable();
@@ -96,7 +96,7 @@ impl Transport {
         }
     }
 
-    /// Continues from `state`; true if that can be a state of these hosts.
+    /// Continues from `state`, and returns true if it fits these hosts.
     pub(crate) fn restore(&mut self, state: TransportState) -> bool {
         let sound = state.is_sound(self.topology.hosts());
         if sound {
@@ -110,17 +110,17 @@ impl Transport {
         sound
     }
 
-    /// True if no message is under way.
+    /// True if no message is in flight.
     pub(crate) fn is_quiet(&self) -> bool {
         self.under_way == 0
     }
 
-    /// Frames that found no room in each host's card.
+    /// Returns the frames lost at each host's card for lack of space.
     pub(crate) fn dropped(&self) -> impl Iterator<Item = u64> + '_ {
         self.state.hosts.iter().map(|host| host.dropped)
     }
 
-    /// A message begins to leave its host; the time of its arrival, if it goes over no wire.
+    /// Begins to send a message. Returns the time of its arrival if it does not use the wire.
     pub(crate) fn send(&mut self, time: Time, message: Message) -> Option<Time> {
         let Message {
             id,
@@ -142,7 +142,7 @@ impl Transport {
         None
     }
 
-    /// The number of a connection. One that is new has seen the round trip of its handshake.
+    /// Returns the number of a connection. A new connection has measured the round trip of its handshake.
     fn connection(&mut self, from: u32, to: u32, stream: u64) -> u32 {
         let before = self.state.connections.len();
         let number = self.state.connections.number(from, to, stream);
@@ -156,12 +156,12 @@ impl Transport {
         number
     }
 
-    /// The time of the hosts' next event.
+    /// Returns the time of the hosts' next event.
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.events.first().map(Timed::time)
     }
 
-    /// Lets the hosts' events until `now` happen; messages that are whole with them are added to `arrived`.
+    /// Handles the hosts' events until `now`; messages that become complete are added to `arrived`.
     pub(crate) fn advance(&mut self, now: Time, arrived: &mut Vec<Arrival>) {
         while let Some(due) = self.events.pop_until(now) {
             self.happen(now, due.event(), arrived);

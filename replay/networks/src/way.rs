@@ -1,6 +1,6 @@
-//! Ways through a network: what messages go over, and how long the way is.
+//! Routes through a network: their links and their latencies.
 //!
-//! Called by models of networks.
+//! Used by network models.
 
 use std::sync::Arc;
 
@@ -9,22 +9,21 @@ use belljar_sim::Span;
 
 use crate::network::{SEGMENT, on_wire};
 
-/// A way from one host to another.
+/// A route from one host to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
-    /// Directions of links that it goes over, by twice the link's number and one more downwards; then the sender and the receiver, by the numbers after
-    /// those.
+    /// Directions of its links, by twice the link's number, plus one for downwards; then the sender and the receiver, by the numbers after those.
     pub(crate) over: Arc<[u32]>,
     /// Bits a second of its slowest link.
     slowest: u64,
-    /// All latencies.
+    /// Sum of all latencies.
     latency: Span,
-    /// For each link but the slowest, bits a second: a frame is taken in there before it is sent on.
+    /// For each link except the slowest, bits a second: a frame is received there before it is forwarded.
     others: Vec<u64>,
 }
 
 impl Way {
-    /// Time that a message's last frame takes besides that on the slowest link.
+    /// Returns the time of a message's last frame, without its time on the slowest link.
     pub(crate) fn after(&self, bytes: u64) -> Span {
         let frame = on_wire(bytes.min(SEGMENT));
         let others = self.others.iter();
@@ -33,22 +32,22 @@ impl Way {
         })
     }
 
-    /// Time on the slowest link.
+    /// Returns the time on the slowest link.
     pub(crate) fn transmission(&self, bytes: u64) -> Span {
         Span::of_transfer(on_wire(bytes), self.slowest)
     }
 
-    /// Time that a frame without data takes where nothing else goes.
+    /// Returns the time of a frame without data on an idle network.
     pub(crate) fn empty(&self) -> Span {
         self.after(0) + self.transmission(0)
     }
 }
 
-/// Ways through a topology, found when first asked for.
+/// Routes through a topology, computed at first use.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     paths: Paths,
-    /// By sender: receivers, in order, with the way to each.
+    /// By sender: receivers, in order, with the route to each.
     ways: Vec<Vec<(u32, Way)>>,
 }
 
@@ -60,7 +59,7 @@ impl Ways {
         })
     }
 
-    /// The way from one host to another; where routing looks at queues, that of an idle network.
+    /// Returns the route from one host to another; with adaptive routing, the route in an idle network.
     pub(crate) fn between(&mut self, topology: &Topology, from: u32, to: u32) -> &Way {
         let own = &mut self.ways[from as usize];
         let at = match own.binary_search_by_key(&to, |(receiver, _)| *receiver) {
@@ -76,7 +75,7 @@ impl Ways {
         &own[at].1
     }
 
-    /// The way that routing which looks at queues chooses now: `load` says how much each link carries in a direction, and `salt` tells choices apart.
+    /// Returns the route that adaptive routing chooses now: `load` returns each link's load in a direction, and `salt` varies the choices.
     pub(crate) fn chosen(
         &mut self,
         topology: &Topology,
@@ -90,7 +89,7 @@ impl Ways {
     }
 }
 
-/// How long the ways of a topology are.
+/// The latencies of a topology's routes.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     topology: Topology,
@@ -98,19 +97,19 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Those of the topology with these routes.
+    /// Creates the latencies of the topology with these routes.
     ///
     /// # Errors
-    /// When the topology is none for the routing.
+    /// Returns an error if the topology does not fit the routing.
     pub fn new(topology: Topology, routes: &Routes) -> Result<Self, RoutingError> {
         let ways = Ways::new(&topology, routes)?;
         Ok(Self { topology, ways })
     }
 
-    /// How long a frame without data takes from one host to another where nothing else goes; nothing from a host to itself.
+    /// Returns the time of a frame without data from one host to another on an idle network; zero from a host to itself.
     ///
     /// # Panics
-    /// When there is no such host.
+    /// Panics if there is no such host.
     pub fn between(&mut self, from: u32, to: u32) -> Span {
         match from == to {
             true => Span::ZERO,
@@ -152,7 +151,7 @@ fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)
     }
 }
 
-/// A direction of a link, for people.
+/// Returns the name of a direction of a link.
 pub(crate) fn name(topology: &Topology, link: LinkId, direction: Direction) -> String {
     let way = match direction {
         Direction::Up => "up",

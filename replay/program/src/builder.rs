@@ -1,7 +1,7 @@
-//! A program made without a trace.
+//! Programs built without a trace.
 //!
-//! One process on each node, one thread in each. Operations are begun one by one and become a call when that is ended. Used by tests and by
-//! whoever makes up a job.
+//! There is one process on each node, with one thread. Operations are begun one by one and become a call when it is ended. Used by tests
+//! and by generators of jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::program::{
 /// The communicator of all messages.
 const WORLD: u32 = 0;
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Debug)]
 pub struct Builder {
     program: Program,
@@ -25,20 +25,20 @@ pub struct Builder {
     makings: Vec<Making>,
 }
 
-/// A thread in the making.
+/// A thread under construction.
 #[derive(Clone, Debug, Default)]
 struct Making {
     free: Vec<Slot>,
     /// Work since the last call.
     before: u64,
-    /// Operations of the present call.
+    /// Number of operations of the current call.
     begun: u32,
-    /// Collective operations so far.
+    /// Number of collective operations so far.
     turn: u32,
 }
 
 impl Builder {
-    /// Of so many processes.
+    /// Creates a builder for this number of processes.
     pub fn new(ranks: u32) -> Self {
         let mut program = Program::default();
         for rank in 0..ranks {
@@ -60,7 +60,7 @@ impl Builder {
         }
     }
 
-    /// A rank works for so many picoseconds.
+    /// Adds work of a rank, in picoseconds.
     pub fn work(&mut self, rank: u32, ps: u64) {
         self.makings[rank as usize].before += ps;
     }
@@ -91,7 +91,7 @@ impl Builder {
         })
     }
 
-    /// A rank begins to send.
+    /// Begins a send of a rank.
     pub fn send(&mut self, rank: u32, to: u32, tag: i32, bytes: u64) -> Slot {
         let channel = self.channel(rank, to, tag);
         self.begin(rank, |slot| Operation::Send {
@@ -103,7 +103,7 @@ impl Builder {
         })
     }
 
-    /// A rank begins to receive.
+    /// Begins a receive of a rank.
     pub fn receive(&mut self, rank: u32, from: u32, tag: i32) -> Slot {
         let channel = self.channel(from, rank, tag);
         self.begin(rank, |slot| Operation::Receive {
@@ -113,7 +113,7 @@ impl Builder {
         })
     }
 
-    /// A rank begins to access the memory of another one; bytes that it sends and receives.
+    /// Begins a rank's access to the memory of another one, with the bytes that it sends and receives.
     pub fn access(
         &mut self,
         rank: u32,
@@ -131,7 +131,7 @@ impl Builder {
         })
     }
 
-    /// The present call continues when the accesses of its rank to this one are complete.
+    /// Continues the current call when its rank's accesses to this one are complete.
     pub fn flush(&mut self, rank: u32, to: u32) {
         let channel = self.channel(rank, to, i32::MIN);
         self.makings[rank as usize].begun += 1;
@@ -139,7 +139,7 @@ impl Builder {
         thread.operations.push(Operation::Flush { channel });
     }
 
-    /// A rank locks the only window at another one, or releases the lock.
+    /// Locks the only window at another rank, or releases the lock.
     pub fn lock(&mut self, rank: u32, to: u32, how: Locking) -> Slot {
         let channel = self.channel(rank, to, i32::MIN);
         self.begin(rank, |slot| Operation::Lock {
@@ -150,7 +150,7 @@ impl Builder {
         })
     }
 
-    /// A rank takes part in its next collective operation, in this way.
+    /// Takes part in a rank's next collective operation, with this part.
     pub fn take_part(&mut self, rank: u32, part: Part) -> Slot {
         let turn = self.makings[rank as usize].turn;
         self.makings[rank as usize].turn += 1;
@@ -170,7 +170,7 @@ impl Builder {
         })
     }
 
-    /// The present call waits for this.
+    /// Makes the current call wait for this operation.
     pub fn wait(&mut self, rank: u32, slot: Slot) {
         let making = &mut self.makings[rank as usize];
         making.begun += 1;
@@ -179,7 +179,7 @@ impl Builder {
         thread.operations.push(Operation::Wait { slot });
     }
 
-    /// What was begun since the last call is a call of this function, which took so many picoseconds.
+    /// Ends a call of this function with the operations begun since the last call, of `inside` picoseconds.
     pub fn call(&mut self, rank: u32, function: &str, inside: u64) {
         let making = &mut self.makings[rank as usize];
         let number = FUNCTIONS.iter().position(|it| it.name == function);
@@ -192,7 +192,7 @@ impl Builder {
         });
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn finish(self) -> Program {
         self.program
     }

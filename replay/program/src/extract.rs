@@ -1,21 +1,20 @@
-//! The program of a trace.
+//! Extraction of a program from a trace.
 //!
-//! One pass over the events follows operations and adds them to the threads that begin them, with
-//! slots that other calls wait for. A wildcard receive gets its channel when the match is known; one of unknown match
-//! gets a message that is left after the last event, and is counted. State is kept of open operations alone. Called by
-//! replay.
+//! One pass over the events follows operations and adds them to the threads that begin them, with slots that other calls wait for. A
+//! wildcard receive gets its channel when the match is known. One with an unknown match gets an unmatched message after the last
+//! event, and is counted. State is kept only for open operations. Used by replay.
 
 /// Properties of single calls.
 mod calls;
 /// Flushes of accesses to windows.
 mod flushes;
-/// Operations as those of the program.
+/// Conversion of operations to the program's.
 mod operations;
-/// Channels, collective operations and processes, which all threads share.
+/// Channels, collective operations and processes, shared by all threads.
 mod tables;
 /// Calls that never returned.
 mod unfinished;
-/// Wildcard receives of unknown match.
+/// Wildcard receives with unknown matches.
 mod wildcards;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,14 +41,14 @@ use wildcards::Wildcard;
 /// The thread of an event.
 type ThreadKey = (ProcessKey, u32);
 
-/// An operation that is not complete.
+/// An incomplete operation.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     thread: ThreadKey,
     slot: Slot,
     /// Its position among the thread's operations.
     at: usize,
-    /// For a message in partitions that is sent, its number.
+    /// For a partitioned send, the message's number.
     message: Option<u32>,
 }
 
@@ -61,7 +60,7 @@ struct Call<'e> {
     key: ThreadKey,
 }
 
-/// Makes a program of events.
+/// Creates a program from events.
 struct Extractor<'a> {
     header: &'a TraceHeader,
     communicators: &'a Communicators,
@@ -71,27 +70,28 @@ struct Extractor<'a> {
     threads: BTreeMap<ThreadKey, Growing>,
     open: BTreeMap<OperationId, Open>,
     flushes: Flushes,
-    /// Wildcard receives whose channel is unknown.
+    /// Wildcard receives whose channel is still unknown.
     wildcards: BTreeMap<OperationId, Wildcard>,
-    /// Those of them whose channel stays unknown.
+    /// Wildcard receives whose channel stays unknown.
     lost: Vec<Wildcard>,
     /// Threads in which a call never returned.
     stopped: BTreeSet<ThreadKey>,
 }
 
-/// By which algorithms collective operations are carried out.
+/// The algorithms of collective operations.
 #[derive(Clone, Copy, Debug)]
 pub enum Algorithms<'t> {
-    /// Those that the library that ran took, by its own tables. Where they do not tell, Open MPI's rules are taken, and it is counted.
+    /// The algorithms of the traced library, by its own tables. If they do not determine one, Open MPI's rules are used, and the
+    /// operation is counted.
     AsRun(&'t Tables),
-    /// Those that these tables choose, whichever library ran.
+    /// The algorithms of these tables, independent of the traced library.
     By(&'t Tables),
 }
 
-/// The program of the trace at `path`, and the state of the trace at its end.
+/// Extracts the program of the trace at `path`, and returns the state of the trace at its end.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read as a trace.
+/// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn extract(
     path: &Path,
     algorithms: Algorithms<'_>,
@@ -134,10 +134,10 @@ pub fn extract(
     Ok((program, reader.state().clone()))
 }
 
-/// Batches of events that wait for their observer, at most.
+/// Most batches of events that wait for their observer.
 const AHEAD: usize = 2;
 
-/// Gives all events of a reader to an observer, in their order; another thread decodes those to come meanwhile.
+/// Passes all events of a reader to an observer, in order, while another thread decodes the following ones.
 fn read_ahead(reader: &mut TraceReader, mut observe: impl FnMut(&Event)) {
     let ahead = thread::scope(|scope| {
         let (end, batches) = sync_channel(AHEAD);
@@ -154,7 +154,7 @@ fn read_ahead(reader: &mut TraceReader, mut observe: impl FnMut(&Event)) {
         batches.iter().flatten().for_each(|event| observe(&event));
         started
     });
-    // A host may start no more threads.
+    // The host may have no more threads.
     if !ahead {
         reader.for_each(|event| observe(&event));
     }
@@ -165,7 +165,7 @@ impl Extractor<'_> {
         self.expansion.learn(event);
         self.operations.observe(event, facts);
         let call = self.call(event);
-        // Polls that found nothing begin nothing.
+        // Unsuccessful polls begin no operations.
         let returned = call.filter(|_| event.exit.is_some() && !found_nothing(event));
         let mut done = Vec::new();
         if let Some(call) = returned {
@@ -191,7 +191,7 @@ impl Extractor<'_> {
             let calls = u32::try_from(event.calls()).unwrap_or(u32::MAX);
             let outside = rate.time_of(event.outside()).as_ps();
             thread.polled(event.function, times, calls, outside);
-            // A thread that polls the clock waits for the time alone: later calls did not begin before.
+            // A thread that polls the clock only waits for the time: later calls cannot begin earlier.
             if asks_time(event) {
                 thread.end_polls();
             }
@@ -215,7 +215,7 @@ impl Extractor<'_> {
         }
     }
 
-    /// The call of an event; `None` for one of the library itself, and where the trace has no job of the process.
+    /// Returns the call of an event; `None` for a call of the library itself, and if the trace has no job of the process.
     fn call<'e>(&mut self, event: &'e Event) -> Option<Call<'e>> {
         let process = (event.node, event.process);
         let job = self.communicators.job(process)?;
@@ -231,7 +231,7 @@ impl Extractor<'_> {
         Some(Call { event, member, key })
     }
 
-    /// Takes a fact into account. Operations that the call waits for go to `done`.
+    /// Handles a fact. Operations that the call waits for are added to `done`.
     fn learn(&mut self, fact: Fact, call: Option<Call<'_>>, done: &mut Vec<Open>) {
         match fact {
             Fact::Begun {
@@ -277,7 +277,7 @@ impl Extractor<'_> {
         }
     }
 
-    /// An operation turned out to be this.
+    /// Replaces a provisional operation by the actual one.
     fn mend(&mut self, open: Open, operation: Operation) {
         if let Some(thread) = self.threads.get_mut(&open.thread) {
             thread.mend(open.at, operation);

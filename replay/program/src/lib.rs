@@ -1,20 +1,21 @@
-//! What the processes of a traced MPI job do, as replay needs it: their own work, and what they ask of MPI.
+//! The work of a traced MPI job's processes, for replay: their own computing, and their operations of MPI.
 //!
-//! A [`Program`] is made of a trace by [`extract()`]. It says which message each receive gets, who takes part in which collective
-//! operation and how, and how long each thread works between its calls and stays in them; it says nothing of how long anything takes on
-//! a network. Nothing here knows of networks or of guests. Called by replay.
+//! A [`Program`] is created from a trace by [`extract()`]. It contains the message of each receive, the members of each collective operation and
+//! their parts, and each thread's work between its calls and within them. It has no times on a network. This crate depends neither on networks
+//! nor on guests. Used by replay.
 //!
-//! From top to bottom: `extract` sees events in order and has `thread`s note them; `builder` makes a program without a trace; all know `program`.
+//! From top to bottom: `extract` handles events in order and adds them to `thread`s; `builder` creates a program without a trace; all use
+//! `program`.
 
-/// A program made without a trace.
+/// Programs built without a trace.
 mod builder;
-/// From a trace to a program.
+/// Extraction of a program from a trace.
 mod extract;
-/// What threads of an MPI job do, call by call.
+/// The operations of an MPI job's threads, call by call.
 mod program;
 /// A program as plain values.
 mod state;
-/// A thread's program in the making.
+/// A thread's program under construction.
 mod thread;
 
 pub use builder::Builder;

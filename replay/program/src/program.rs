@@ -1,9 +1,8 @@
-//! What threads of an MPI job do, call by call.
+//! The operations of an MPI job's threads, call by call.
 //!
-//! A [`Program`] has no times but those that its threads spend by themselves: when a message comes is for a replay to
-//! say. Whom a receive gets its message from is settled: all operations name a [`Channel`], on which the `n`th message that
-//! is sent is the `n`th that is received. Made by `extract` from a trace or by a [`Builder`](crate::Builder) from
-//! nothing; read by replay.
+//! A [`Program`] only has the times that its threads spend themselves; a replay determines the arrival of messages. Matches of receives are fixed: all
+//! operations name a [`Channel`], on which the `n`th message sent is the `n`th received. Created by `extract` from a trace or by a
+//! [`Builder`](crate::Builder) without one; read by replay.
 
 use std::sync::Arc;
 
@@ -17,27 +16,27 @@ pub type ProcessId = u32;
 /// A channel's number in its program.
 pub type ChannelId = u32;
 
-/// An operation of a thread that is under way, by a number that it has until it is over.
+/// A number for a thread's operation in progress, until it is complete.
 pub type Slot = u32;
 
-/// What all threads of a job do.
+/// The operations of all threads of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The processes, in the order of jobs and ranks; last those that the trace only names.
+    /// The processes, in the order of jobs and ranks; last the processes that the trace only names.
     pub processes: Vec<Process>,
-    /// Their threads, those of a process in the order of their first calls.
+    /// Their threads, sorted within a process by their first calls.
     pub threads: Vec<Thread>,
-    /// Where messages go that the program itself sends.
+    /// The channels of messages that the program itself sends.
     pub channels: Vec<Channel>,
     /// The collective operations.
     pub collectives: Vec<Collective>,
-    /// Ways in which a member takes part in one, each once.
+    /// Distinct participations in collectives, deduplicated.
     pub parts: Vec<Part>,
-    /// How many calls make partitions of each partitioned message ready.
+    /// The number of calls that mark partitions ready, for each partitioned message.
     pub partitioned: Vec<u32>,
     /// Calls that never returned in the trace and would have moved data or waited for others, the first of each thread.
     pub unfinished: Vec<Unfinished>,
-    /// What the trace did not tell.
+    /// Counts of data missing from the trace.
     pub unknown: Unknown,
 }
 
@@ -48,18 +47,18 @@ pub struct Unfinished {
     pub job: u32,
     /// Its process's rank.
     pub rank: u32,
-    /// How many calls the thread made before.
+    /// The number of the thread's earlier calls.
     pub call: u32,
     /// The function's number.
     pub function: u16,
-    /// When it was entered, in picoseconds.
+    /// Its entry, in picoseconds.
     pub entry: u64,
 }
 
 /// A process of an MPI program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
-    /// The MPI program that it belongs to.
+    /// Its MPI program.
     pub job: u32,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: u32,
@@ -72,23 +71,23 @@ pub struct Process {
 pub struct Thread {
     /// Its process.
     pub process: ProcessId,
-    /// Which of its node's MPI processes that is.
+    /// The process's number on its node.
     pub number: u32,
-    /// Which thread of the process it is.
+    /// The thread's number in the process.
     pub thread: u32,
-    /// When it began its first call, in picoseconds.
+    /// The entry of its first call, in picoseconds.
     pub start: u64,
-    /// What it calls, in order.
+    /// Its calls, in order.
     pub calls: Vec<Call>,
-    /// What its calls do: those of one call stand together, in the order of calls.
+    /// The operations of its calls, consecutive for each call, in the order of calls.
     pub operations: Vec<Operation>,
-    /// How many slots its operations take.
+    /// The number of slots of its operations.
     pub slots: u32,
     /// For a thread of a schedule, the conditions of each call; empty for others.
     pub conditions: Vec<Conditions>,
 }
 
-/// Conditions of a call of a schedule. Points are numbers that a process has for them; each is reached once.
+/// Conditions of a call of a schedule. Points are numbered within a process; each is reached once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
     /// The processor of the process for the work and the call. It does one thing at a time.
@@ -97,9 +96,9 @@ pub struct Conditions {
     pub work: u64,
     /// Points that must be reached before the work begins.
     pub after: Vec<u32>,
-    /// The point that is reached when the work begins, which is the call's entry where there is no work.
+    /// The point reached when the work begins; without work, at the call's entry.
     pub started: Option<u32>,
-    /// The point that is reached when the call is left.
+    /// The point reached when the call returns.
     pub complete: Option<u32>,
 }
 
@@ -108,138 +107,137 @@ pub struct Conditions {
 pub struct Call {
     /// The function, by its index in the table of functions.
     pub function: u16,
-    /// How many operations it has.
+    /// The number of its operations.
     pub operations: u32,
-    /// Calls of the program that it stands for: polls that found nothing are part of what ends the waiting.
+    /// The number of the program's calls that it stands for: unsuccessful polls are merged into the call that ends the waiting.
     pub count: u32,
-    /// Picoseconds of the thread's own work before it, since the call before.
+    /// Picoseconds of the thread's own work since the previous call.
     pub before: u64,
-    /// Picoseconds that it took.
+    /// Picoseconds in the call.
     pub inside: u64,
 }
 
-/// What is done with the lock of a window at one of its processes (MPI-4.0, 12.5.3).
+/// An action on the lock of a window at one of its processes (MPI-4.0, 12.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Locking {
-    /// Had by one only.
+    /// Lock exclusively.
     Exclusive,
-    /// Had by any number that want it so.
+    /// Lock shared.
     Shared,
-    /// Given back.
+    /// Unlock.
     Release,
 }
 
 /// The completion of an access to another process's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccessCompletion {
-    /// The transport writes or reads the memory. A [flush](Operation::Flush) asks it whether it has.
+    /// The transport writes or reads the memory. A [flush](Operation::Flush) queries the transport.
     Flush,
     /// The target's library answers. A flush waits for the answer.
     Answer,
-    /// The same, and the operation is over with the answer: its request waits for it.
+    /// The same, and the operation is complete with the answer: its request waits for it.
     Request,
 }
 
-/// What a call does.
+/// An operation of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// Begins to send a message.
     Send {
-        /// On this channel.
+        /// The channel.
         channel: ChannelId,
-        /// Stands for it until it is over.
+        /// Its slot until it is complete.
         slot: Slot,
         /// Bytes of data.
         bytes: u64,
-        /// How.
+        /// The mode.
         mode: SendMode,
-        /// Whether its data lies in pieces, by a datatype of the program's.
+        /// True if its data is noncontiguous, by a datatype of the program.
         pieces: bool,
     },
     /// Begins to receive a message.
     Receive {
-        /// On this channel.
+        /// The channel.
         channel: ChannelId,
-        /// Stands for it until it is over.
+        /// Its slot until it is complete.
         slot: Slot,
-        /// Whether its data lies in pieces, by a datatype of the program's.
+        /// True if its data is noncontiguous, by a datatype of the program.
         pieces: bool,
     },
     /// Begins a collective operation.
     Collective {
-        /// This one, by its index in the program.
+        /// Its index in the program.
         collective: u32,
-        /// The way in which the thread takes part, by its index in the program.
+        /// The thread's part, by its index in the program.
         part: u32,
-        /// Stands for it until it is over.
+        /// Its slot until it is complete.
         slot: Slot,
     },
-    /// Reads from or writes to another process's memory. A write is over when its data has left; all else when a round trip is.
+    /// Reads from or writes to another process's memory. A write is complete when its data has left; any other access after a round trip.
     Access {
         /// The channel to the process whose memory it is.
         channel: ChannelId,
-        /// Stands for it until it is over.
+        /// Its slot until it is complete.
         slot: Slot,
-        /// Bytes of data that go there.
+        /// Bytes of data sent there.
         sent: u64,
-        /// Bytes of data that come back.
+        /// Bytes of data returned.
         received: u64,
         /// The completion at the target.
         completion: AccessCompletion,
     },
-    /// Completes accesses at the target: operations after it begin when all accesses on this channel are complete. Flushes that follow one another wait
-    /// together.
+    /// Completes accesses at the target: later operations begin when all accesses on this channel are complete. Consecutive flushes wait together.
     Flush {
         /// The channel to the process whose memory it is.
         channel: ChannelId,
     },
     /// Begins to send a message as soon as all of its partitions are ready (`MPI_Psend_init`).
     SendPartitioned {
-        /// On this channel.
+        /// The channel.
         channel: ChannelId,
-        /// Stands for it until it is over.
+        /// Its slot until it is complete.
         slot: Slot,
         /// Bytes of data in all partitions.
         bytes: u64,
-        /// Which of the program's partitioned messages it is.
+        /// The number of the partitioned message in the program.
         message: u32,
-        /// Whether its data lies in pieces, by a datatype of the program's.
+        /// True if its data is noncontiguous, by a datatype of the program.
         pieces: bool,
     },
-    /// Some partitions of a message are ready.
+    /// Marks some partitions of a message ready.
     Ready {
-        /// Which of the program's partitioned messages it is.
+        /// The number of the partitioned message in the program.
         message: u32,
     },
-    /// Does not return before what this slot stands for is over, which it stays.
+    /// Waits until this slot's operation is complete, and keeps the slot.
     Test {
         /// The slot.
         slot: Slot,
     },
-    /// Locks a window at another process, or gives the lock back: over when a round trip is, and the lock is had.
+    /// Locks a window at another process, or releases the lock: complete after a round trip, once the lock is acquired.
     Lock {
         /// The channel to the process whose window it is.
         channel: ChannelId,
-        /// Stands for it until it is over.
+        /// Its slot until it is complete.
         slot: Slot,
         /// The window, by its number in the program.
         window: u32,
-        /// How.
+        /// The action.
         how: Locking,
     },
-    /// Does not return before the next message of this channel that is not received yet has come (`MPI_Probe`).
+    /// Waits until the next unreceived message of this channel has arrived (`MPI_Probe`).
     Probe {
         /// The channel.
         channel: ChannelId,
     },
-    /// Does not return before what this slot stands for is over; then the slot is free.
+    /// Waits until this slot's operation is complete, and frees the slot.
     Wait {
         /// The slot.
         slot: Slot,
     },
-    /// Begins what was cancelled, or failed.
+    /// Begins an operation that was cancelled, or failed.
     Nothing {
-        /// Stands for it until it is over, which it is at once.
+        /// Its slot until it is complete, which is at once.
         slot: Slot,
     },
 }
@@ -247,11 +245,11 @@ pub enum Operation {
 /// Messages that do not overtake each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Channel {
-    /// The communicator, by the number that all of its members have for it.
+    /// The communicator, by the number common to all of its members.
     pub communicator: u32,
-    /// Who sends.
+    /// The sender.
     pub from: ProcessId,
-    /// Who receives.
+    /// The receiver.
     pub to: ProcessId,
     /// The tag.
     pub tag: i32,
@@ -260,62 +258,62 @@ pub struct Channel {
 /// One collective operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
-    /// The communicator, by the number that all of its members have for it.
+    /// The communicator, by the number common to all of its members.
     pub communicator: u32,
     /// Its members in the order of their ranks.
     pub members: Arc<[ProcessId]>,
-    /// How many messages each gets that others send straight ([`Part::Direct`]); empty where there are none.
+    /// The number of messages that each member receives directly from others ([`Part::Direct`]); empty if there are none.
     pub direct: Vec<u32>,
 }
 
-/// How a member takes part in a collective operation.
+/// A member's participation in a collective operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
-    /// By an algorithm of the MPI library.
+    /// An algorithm of the MPI library.
     Library {
         /// The algorithm.
         algorithm: Algorithm,
-        /// What it passes.
+        /// Its arguments.
         call: Passed,
-        /// The stages in which the member carries it out where ranks share nodes, in place of the algorithm; else empty.
+        /// The member's stages if ranks share nodes, in place of the algorithm; otherwise empty.
         stages: Vec<Stage>,
-        /// How many times, one after the other.
+        /// The number of repetitions, one after the other.
         times: u32,
     },
-    /// By sending these messages at once, and receiving those that others send here.
+    /// Sends these messages at once, and receives the messages of others.
     Direct {
-        /// To which members, by their places, and how many bytes.
+        /// The receiving members, by their positions, and the bytes.
         sends: Vec<(u32, u64)>,
     },
 }
 
-/// What a trace did not tell, so that a replay lacks it.
+/// Data missing from a trace, and so from its replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unknown {
-    /// Messages whose communicator or partner is not known.
+    /// Messages whose communicator or partner is unknown.
     pub messages: u64,
-    /// Receives from any source, or of any tag, without a status, for which several senders come into question: they get
-    /// messages that no other receive took, in the order of sending.
+    /// Receives from any source, or of any tag, without a status and with several possible senders: they get unmatched messages, in the order of
+    /// sending.
     #[serde(default)]
     pub guessed: u64,
-    /// Receives from any source whose sender the trace gives: a replay keeps the senders in the order of the trace.
+    /// Receives from any source whose sender the trace contains: a replay keeps the order of senders in the trace.
     #[serde(default)]
     pub ordered: u64,
     /// Operations that another thread completes than the one that begins them: the replay does not wait for them.
     #[serde(default)]
     pub across: u64,
-    /// Collective operations of which it is not known who takes part, or what moves.
+    /// Collective operations with unknown members or amounts.
     pub collectives: u64,
-    /// Collective operations whose algorithm is not known: their messages are taken to go straight.
+    /// Collective operations with an unknown algorithm: their messages are assumed to be direct.
     pub algorithms: u64,
     /// Calls that never returned.
     pub unfinished: u64,
-    /// Calls that were not recorded, by the trace's own account.
+    /// Calls that were not recorded, as counted in the trace.
     pub unrecorded: u64,
 }
 
 impl Part {
-    /// The steps by a library's algorithm, in the order of their beginnings; none where messages go straight.
+    /// Returns the steps by a library's algorithm, in the order of their beginnings; empty if messages are direct.
     pub fn schedule(&self) -> Schedule {
         match self {
             Self::Direct { .. } => Schedule::default(),
@@ -336,7 +334,7 @@ impl Part {
 }
 
 impl Thread {
-    /// When each of its calls was entered and left in the trace, in picoseconds.
+    /// Returns the entry and exit of each of its calls in the trace, in picoseconds.
     pub fn traced(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut now = self.start;
         self.calls.iter().map(move |call| {
@@ -348,13 +346,13 @@ impl Thread {
 }
 
 impl Program {
-    /// Calls of all threads, each poll that found nothing counted.
+    /// Returns the number of calls of all threads, including each unsuccessful poll.
     pub fn calls(&self) -> u64 {
         let calls = self.threads.iter().flat_map(|thread| &thread.calls);
         calls.map(|call| u64::from(call.count)).sum()
     }
 
-    /// Messages that the program itself sends.
+    /// Returns the number of messages that the program itself sends.
     pub fn messages(&self) -> u64 {
         let operations = self.threads.iter().flat_map(|thread| &thread.operations);
         let sends = operations.filter(|operation| {
@@ -366,7 +364,7 @@ impl Program {
         sends.count() as u64
     }
 
-    /// How many nodes its threads are on.
+    /// Returns the number of nodes of its threads.
     pub fn nodes(&self) -> u32 {
         let last = self.processes.iter().map(|process| process.node).max();
         last.map_or(0, |last| last + 1)

@@ -1,7 +1,7 @@
 //! A program as plain values.
 //!
-//! Members of collective operations stand once, however many operations they take part in. A state may come from a file that anybody wrote: what it names must be
-//! there. Called by whoever keeps programs in files.
+//! Members of collective operations are stored once, independent of the number of operations. A state may come from an untrusted file: all references are
+//! checked. Used by files that contain programs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::{Channel, Collective, Operation, Part, Process, ProcessId, Program, Thread};
 
-/// Stages of an operation on nodes and among nodes, at most.
+/// Most stages of an operation on nodes and among nodes.
 const MOST_STAGES: usize = 3;
-/// Times that a collective operation is done by one part, at most.
+/// Most repetitions of a collective operation by one part.
 const MOST_TIMES: u32 = 1 << 16;
 
-/// A [`Program`] as plain values, without what the trace did not tell.
+/// A [`Program`] as plain values, without the counts of missing data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramState {
     processes: Vec<Process>,
@@ -35,29 +35,29 @@ struct CollectiveState {
     direct: Vec<u32>,
 }
 
-/// Why a state is none of a program.
+/// An error in a program's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// It names something that is not there.
+    /// It refers to something missing.
     #[error("{what} {number} names {of} that is not there")]
     Missing {
-        /// What names it.
+        /// The referring item.
         what: &'static str,
         /// Its number.
         number: usize,
-        /// What is missing.
+        /// The missing item.
         of: &'static str,
     },
     /// A thread of a schedule without conditions for each call.
     #[error("thread {0} has calls without conditions")]
     Conditions(usize),
-    /// A collective operation that nobody can carry out.
+    /// An impossible collective operation.
     #[error("part {0} is of a collective operation that nobody can carry out")]
     Part(usize),
 }
 
 impl Program {
-    /// The same as plain values.
+    /// Returns the program as plain values.
     pub fn save(&self) -> ProgramState {
         let mut numbers: BTreeMap<&[ProcessId], u32> = BTreeMap::new();
         let mut groups = Vec::new();
@@ -84,10 +84,10 @@ impl Program {
         }
     }
 
-    /// The program that a state is of.
+    /// Restores a program from a state.
     ///
     /// # Errors
-    /// When it names what is not there, or asks for more than anybody has.
+    /// Returns an error if a reference is invalid, or if it needs implausible resources.
     pub fn restore(state: ProgramState) -> Result<Self, ProgramError> {
         state.check()?;
         let groups: Vec<Arc<[ProcessId]>> = state.groups.into_iter().map(Arc::from).collect();
@@ -108,7 +108,7 @@ impl Program {
     }
 }
 
-/// Refuses the first of some things of which what it names is not `there`.
+/// Returns an error for the first item with an invalid reference.
 fn all(
     what: &'static str,
     of: &'static str,
@@ -154,7 +154,7 @@ impl ProgramState {
         bad.map_or(Ok(()), |number| Err(ProgramError::Part(number)))
     }
 
-    /// What is not there of what an operation names.
+    /// Returns the missing item that an operation refers to.
     fn lacks(&self, operation: &Operation) -> Option<&'static str> {
         let unless = |there: bool, what| (!there).then_some(what);
         let channel = |number: u32| unless((number as usize) < self.channels.len(), "a channel");
@@ -187,7 +187,7 @@ impl ProgramState {
         (!there).then_some("a partitioned message")
     }
 
-    /// Whether somebody can take part so: a schedule has as many steps as there are members, or so.
+    /// True if the part is possible and of plausible size: its schedule has about as many steps as there are members.
     fn can_do(&self, part: &Part) -> bool {
         match part {
             Part::Direct { .. } => true,

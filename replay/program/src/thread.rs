@@ -1,30 +1,30 @@
-//! A thread's program in the making.
+//! A thread's program under construction.
 //!
-//! Calls come in the order of the trace. Polls that found nothing are no calls of their own: a thread that does nothing else
-//! than ask again is waiting, and when it asks how often depends on how long that takes. They are part of the call that ends
-//! the waiting. Called by `extract`.
+//! Calls come in the order of the trace. Unsuccessful polls are not separate calls: a thread that only polls is waiting, and
+//! the times of its polls depend on how long that takes. They are merged into the call that ends the waiting. Used by
+//! `extract`.
 
 use crate::program::{Call, Conditions, Operation, Slot, Thread};
 
-/// Picoseconds of work between two polls from which on they are no waiting: a program that looks now and then whether something
-/// has come, and computes meanwhile.
+/// Picoseconds of work between two polls from which on they are not waiting: such a program occasionally polls while it
+/// computes.
 const WORKS: u64 = 2_000_000;
 
 /// A thread's program, as far as its calls have come.
 #[derive(Debug, Default)]
 pub(crate) struct Growing {
     thread: Thread,
-    /// When its last call returned, in picoseconds.
+    /// The exit of its last call, in picoseconds.
     returned: Option<u64>,
-    /// Slots that stand for nothing.
+    /// Free slots.
     free: Vec<Slot>,
-    /// Where in the thread's operations those of the present call begin.
+    /// The index of the current call's first operation.
     begun: usize,
-    /// Polls since its last call that found nothing.
+    /// Unsuccessful polls since its last call.
     polls: Option<Polls>,
 }
 
-/// Polls that found nothing and follow one another.
+/// Consecutive unsuccessful polls.
 #[derive(Clone, Copy, Debug)]
 struct Polls {
     function: u16,
@@ -32,12 +32,12 @@ struct Polls {
     before: u64,
     /// From the first's entry to the last's return.
     times: Times,
-    /// How much of that was in none of them.
+    /// The part outside of the polls.
     outside: u64,
     calls: u32,
 }
 
-/// When a call was entered and left, in picoseconds.
+/// The entry and exit of a call, in picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) entry: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Times {
 }
 
 impl Growing {
-    /// Of this thread of this process, which has that number on its node.
+    /// Creates the program of this thread of this process, which has that number on its node.
     pub(crate) fn new(process: u32, number: u32, thread: u32) -> Self {
         let thread = Thread {
             process,
@@ -59,12 +59,12 @@ impl Growing {
         }
     }
 
-    /// Where the next operation will stand.
+    /// Returns the index of the next operation.
     pub(crate) fn next(&self) -> usize {
         self.thread.operations.len()
     }
 
-    /// The operations of its calls so far, each with the entry of its call in picoseconds.
+    /// Returns the operations of its calls so far, each with the entry of its call in picoseconds.
     pub(crate) fn timed(&self) -> impl Iterator<Item = (&Operation, u64)> {
         let calls = self.thread.calls.iter().zip(self.thread.traced());
         let entries = calls
@@ -72,7 +72,7 @@ impl Growing {
         self.thread.operations.iter().zip(entries)
     }
 
-    /// A slot for an operation.
+    /// Allocates a slot for an operation.
     pub(crate) fn slot(&mut self) -> Slot {
         self.free.pop().unwrap_or_else(|| {
             self.thread.slots += 1;
@@ -80,25 +80,25 @@ impl Growing {
         })
     }
 
-    /// The present call does this.
+    /// Adds an operation to the current call.
     pub(crate) fn push(&mut self, operation: Operation) {
         self.thread.operations.push(operation);
     }
 
-    /// The present call waits for what the slot stands for.
+    /// Makes the current call wait for the slot's operation.
     pub(crate) fn wait(&mut self, slot: Slot) {
         self.push(Operation::Wait { slot });
         self.free.push(slot);
     }
 
-    /// The operation that stands there turned out to be this.
+    /// Replaces the operation at this index.
     pub(crate) fn mend(&mut self, at: usize, operation: Operation) {
         if let Some(place) = self.thread.operations.get_mut(at) {
             *place = operation;
         }
     }
 
-    /// Picoseconds of the thread's own work before a call.
+    /// Returns the picoseconds of the thread's own work before a call.
     fn work(&mut self, times: Times) -> u64 {
         match self.returned {
             Some(returned) => times.entry.saturating_sub(returned),
@@ -109,7 +109,7 @@ impl Growing {
         }
     }
 
-    /// So many polls found nothing, with so much of the thread's own work among them.
+    /// Adds unsuccessful polls, with `outside` of the thread's own work between them.
     pub(crate) fn polled(&mut self, function: u16, times: Times, calls: u32, outside: u64) {
         let before = self.work(times);
         if before > WORKS {
@@ -134,12 +134,12 @@ impl Growing {
         }
     }
 
-    /// The polls were calls like others.
+    /// Turns the polls into regular calls.
     pub(crate) fn end_polls(&mut self) {
         if let Some(polls) = self.polls.take() {
             let extent = polls.times.exit.saturating_sub(polls.times.entry);
             let outside = polls.outside.min(extent);
-            // Whatever was done among them was done before, as far as anybody can see.
+            // Work between them is assumed to precede them.
             self.thread.calls.push(Call {
                 function: polls.function,
                 operations: 0,
@@ -150,7 +150,7 @@ impl Growing {
         }
     }
 
-    /// The present call of `function` is over; it has the operations that were pushed since the call before.
+    /// Ends the current call of `function`, with the operations added since the previous call.
     pub(crate) fn called(&mut self, function: u16, times: Times) {
         let work = self.work(times);
         let operations = &self.thread.operations[self.begun..];
@@ -180,21 +180,21 @@ impl Growing {
         self.returned = Some(times.exit);
     }
 
-    /// The call before, which is one of a schedule, has these conditions.
+    /// Sets the conditions of the previous call, which belongs to a schedule.
     pub(crate) fn scheduled(&mut self, conditions: Conditions) {
         self.thread.conditions.push(conditions);
     }
 
-    /// How many calls it has made.
+    /// Returns the number of its calls.
     pub(crate) fn calls(&self) -> usize {
         self.thread.calls.len()
     }
 
-    /// The thread; what a call does that never returned is left out.
+    /// Returns the thread, without operations of a call that never returned.
     pub(crate) fn finish(mut self) -> Thread {
         self.end_polls();
         self.thread.operations.truncate(self.begun);
-        // Calls are scheduled all or not at all.
+        // Either all calls are scheduled or no call is.
         if self.thread.conditions.len() != self.thread.calls.len() {
             self.thread.conditions.clear();
         }

@@ -49,7 +49,8 @@ fn background(times: Option<u64>) -> Background {
     Background::new(job(), &setting, &star(), &Settings::default().routes()).unwrap()
 }
 
-/// Plays for a tenth of a second, by so much at a time; between two steps all is saved and restored if wanted. Of all frames, when they were sent.
+/// Plays for a tenth of a second, in steps of this length; between two steps the state is saved and restored if wanted. Returns the times at which
+/// all frames were sent.
 fn played(times: Option<u64>, step: u64, saves: bool) -> (BackgroundFigures, Vec<(u64, u32)>) {
     let (mut job, mut fabric) = (background(times), Fabric::new(star()));
     let (mut all, mut sent) = (Vec::new(), Vec::new());
@@ -82,7 +83,7 @@ fn a_job_is_played_again_and_again_in_the_same_way_however_it_is_looked_at() {
     let (figures, frames) = played(None, 700_000, false);
     assert!(figures.ended > 5, "{figures:?}");
     assert_eq!(figures.begun, figures.ended + 1);
-    // Alone on the network, so that each time is like the others but for where windows of its connections are.
+    // It is alone on the network, so the repetitions differ only in the windows of its connections.
     assert!(figures.longest_ps < figures.shortest_ps + figures.shortest_ps / 2);
     assert_eq!(figures.stuck, None);
     assert!(frames.iter().all(|(_, host)| [3, 4].contains(host)));
@@ -111,7 +112,7 @@ fn a_prepared_job_comes_back_and_damage_is_found() {
         for bit in [1, 0x80] {
             let mut damaged = bytes.clone();
             damaged[at] ^= bit;
-            // What is no damage that can be seen is played.
+            // Undetected damage must be playable.
             if let Ok(job) = PreparedJob::from_bytes(&damaged) {
                 let setting = BackgroundSetting {
                     hosts: vec![3, 4],

@@ -43,7 +43,7 @@ fn setting(hosts: u32) -> Setting {
     }
 }
 
-/// When each of these jobs ends: when it begins, and on which hosts.
+/// Returns the end of each of these jobs, given by begin and hosts.
 fn ends(jobs: &[(u64, [u32; 2])]) -> Vec<u64> {
     let program = sends();
     let calibration = Calibration::nothing(&program);
@@ -101,7 +101,7 @@ fn jobs_that_share_a_link_take_longer() {
     let late = ends(&[(0, [0, 2]), (alone / 2, [1, 2])]);
     let times = late[0] as f64 / alone as f64;
     assert!((1.35..1.6).contains(&times), "{times}");
-    // On other hosts it does nothing to the first.
+    // On other hosts it does not affect the first.
     assert_eq!(ends(&[(0, [0, 2]), (0, [1, 3])])[0], alone);
 }
 
@@ -134,7 +134,7 @@ fn mixed() -> Program {
     builder.finish()
 }
 
-/// Frames or flows, on a network whose links are shared.
+/// Frames or flows, on a network with shared links.
 fn shared(model: usize) -> Setting {
     let mut setting = setting(8);
     let NetworkModel::Flow(star, _) = &setting.network else {
@@ -147,7 +147,8 @@ fn shared(model: usize) -> Setting {
     setting
 }
 
-/// When three jobs on the same hosts end, and what links carried; from state to state after so many events each.
+/// Returns the ends of three jobs on the same hosts, and the load of links; saved and restored after these numbers of
+/// events.
 fn in_parts(setting: &Setting, parts: &[u32]) -> (Vec<(u64, usize)>, Vec<LinkLoad>) {
     let program = mixed();
     let calibration = Calibration::nothing(&program);

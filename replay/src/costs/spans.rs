@@ -1,6 +1,6 @@
 //! Costs in picoseconds on the processors of a program's processes.
 //!
-//! Called by the engine for each leg of a message.
+//! Used by the engine for each leg of a message.
 
 use belljar_networks::{Pace, Paces};
 use belljar_program::ProcessId;
@@ -13,7 +13,7 @@ use super::Costs;
 pub(crate) enum Medium {
     /// The network.
     Network,
-    /// The memory of the host on which both processes are.
+    /// The shared memory of the host of both processes.
     Memory,
 }
 
@@ -23,12 +23,12 @@ pub(crate) struct Spans {
     pub(crate) costs: Costs,
     /// Picoseconds of a cycle, by process.
     pub(super) ps: Vec<f64>,
-    /// Bytes from which on a message is large, by its sender; those of the library without a link where there is none.
+    /// Bytes from which on a message is large, by its sender; the library's value for senders without a link.
     pub(super) rendezvous: Vec<u64>,
 }
 
 impl Spans {
-    /// For processes whose hosts' links have these bandwidths, in bits per second.
+    /// Returns the costs for processes whose hosts' links have these bandwidths, in bits per second.
     pub(crate) fn over(self, bandwidths: impl Iterator<Item = u64>) -> Self {
         Self {
             rendezvous: bandwidths.map(|bits| self.costs.large(bits)).collect(),
@@ -50,7 +50,8 @@ impl Spans {
         (cycles * own.copied().unwrap_or(0.0)) as u64
     }
 
-    /// Until the first of a message leaves: its first frame, or all of it where it is copied into shared memory.
+    /// Returns the time until the first part of a message leaves: its first frame, or all of it if it is copied into shared
+    /// memory.
     pub(crate) fn first(&self, process: ProcessId, medium: Medium, bytes: u64) -> u64 {
         match medium {
             Medium::Network => self.of(process, self.costs.send.first),
@@ -58,7 +59,7 @@ impl Spans {
         }
     }
 
-    /// Until all of it has been handed over.
+    /// Returns the time until all of it has been handed over.
     pub(crate) fn send(&self, process: ProcessId, medium: Medium, bytes: u64) -> u64 {
         let shared = &self.costs.shared_memory;
         let cycles = match medium {
@@ -77,13 +78,13 @@ impl Spans {
         self.of(process, cycles)
     }
 
-    /// Until a receiver has copied a message out of the memory of its sender.
+    /// Returns the time in which a receiver copies a message from its sender's memory.
     pub(crate) fn get(&self, process: ProcessId, bytes: u64) -> u64 {
         let shared = &self.costs.shared_memory;
         self.of(process, shared.get + shared.copy * bytes as f64)
     }
 
-    /// For a message of the protocol's own.
+    /// Returns the time for a control message of the protocol.
     pub(crate) fn control(&self, process: ProcessId, medium: Medium) -> u64 {
         let cycles = match medium {
             Medium::Network => self.costs.control,
@@ -108,7 +109,8 @@ impl Spans {
         self.of(process, self.costs.copy * bytes as f64)
     }
 
-    /// What hosts do for each frame: as their first process's processor does, and hosts without a process as the last one's.
+    /// Returns hosts' work for each frame, at the speed of a host's first process; hosts without a process use the last
+    /// process's speed.
     pub(crate) fn paces(&self, hosts: &[u32]) -> Paces {
         let last = self.ps.len().saturating_sub(1) as ProcessId;
         let paces = Paces::from(self.pace(last));

@@ -1,8 +1,8 @@
 //! Accesses to other processes' memory, flushes and locks: a message to the target, and its answer.
 //!
-//! The target's library answers each of them, as soon as its process is in MPI. The origin counts the accesses that were not answered, by target.
-//! A flush ends when the count is zero. It sends a message of its own if the transport serves accesses without the library, as UCX does: then only
-//! its answer proves that the target's memory has the data. Called by threads, and by `message` when a leg is seen.
+//! The target's library answers each of them, as soon as its process is in MPI. The origin counts unanswered accesses, by target. A flush ends
+//! when the count is zero. It sends a separate message if the transport serves accesses without the library, as UCX does: then only its answer
+//! proves that the target's memory has the data. Used by threads, and by `message` when a leg is seen.
 
 use belljar_networks::Network;
 use belljar_program::{AccessCompletion, ChannelId, Locking, ProcessId};
@@ -22,19 +22,19 @@ pub(super) enum Request {
     Lock(u32, Locking),
 }
 
-/// Accesses of one process to another that were not answered.
+/// Unanswered accesses of one process to another.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Unanswered {
-    /// All of them, with flushes.
+    /// Their number, including flushes.
     all: u32,
-    /// Accesses that a flush has to complete.
+    /// Number of accesses that a flush has to complete.
     memory: u32,
     /// Threads whose calls continue when all are answered.
     pub(super) threads: Vec<u32>,
 }
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
-    /// An access to the memory of the process at the channel's end begins.
+    /// Begins an access to the memory of the process at the channel's end.
     pub(super) fn access(
         &mut self,
         now: u64,
@@ -62,7 +62,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A change of a window's lock is requested.
+    /// Requests a change of a window's lock.
     pub(super) fn lock(
         &mut self,
         now: u64,
@@ -73,7 +73,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.request(now, channel, party, (0, 0), Request::Lock(window, how));
     }
 
-    /// Accesses of a channel are to be complete at the target; true if some are not, and the thread's call is to continue when they are.
+    /// Requests completion of a channel's accesses at the target. Returns true if some are incomplete, so that the thread's call continues when
+    /// they are complete.
     pub(super) fn flush(&mut self, now: u64, channel: ChannelId, thread: u32) -> bool {
         let of = self.program.channels[channel as usize];
         let Some(unanswered) = self.unanswered.get_mut(&(of.from, of.to)) else {
@@ -87,7 +88,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         true
     }
 
-    /// A request leaves; the time at which all of its data has been handed over.
+    /// Sends a request, and returns the time at which all of its data has been handed over.
     fn request(
         &mut self,
         now: u64,
@@ -114,7 +115,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.free(of.from, now)
     }
 
-    /// A request or its answer has been seen.
+    /// Handles a request or its answer that has been seen.
     pub(super) fn answer_request(
         &mut self,
         now: u64,
@@ -140,7 +141,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A request is answered by its target.
+    /// Answers a request at its target.
     fn turn_back(&mut self, now: u64, number: MessageId) {
         let Some(message) = self.messages.get(number) else {
             return;
@@ -177,7 +178,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// An access or a flush was answered.
+    /// Handles the answer to an access or a flush.
     fn answered(&mut self, now: u64, pair: (ProcessId, ProcessId), request: Request) {
         let Some(unanswered) = self.unanswered.get_mut(&pair) else {
             return;

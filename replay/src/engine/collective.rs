@@ -1,7 +1,7 @@
-//! Collective operations: each member goes through its steps.
+//! Collective operations: each member executes its steps.
 //!
-//! A step begins when those that it needs are over and the member's process is in MPI; steps of one member are worked on one after the other. The `n`th message
-//! from one member to another in an operation is the `n`th that the other receives from it there. Called by threads and when something arrives.
+//! A step begins when its prerequisites are complete and the member's process is in MPI; steps of one member are processed one after the other. In an
+//! operation, the `n`th message from one member to another is the `n`th that the other receives from it. Used by threads and when something arrives.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::costs::Medium;
 
 use super::{Deferred, Engine, MessageId, OperationId, Party};
 
-/// A collective operation that is under way.
+/// A collective operation in progress.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CollectiveState {
-    /// By place.
+    /// Members by position.
     members: BTreeMap<u32, MemberState>,
-    /// Messages from one place to another that lack the other side.
+    /// Messages from one position to another without the other side.
     pairs: BTreeMap<(u32, u32), Pair>,
-    /// Members that are through.
+    /// Number of members that are done.
     through: u32,
 }
 
-/// What one member has sent to another or wants from it.
+/// Unmatched messages and receives between two members.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Pair {
     sent: VecDeque<MessageId>,
@@ -34,37 +34,37 @@ struct Pair {
     wanted: VecDeque<u32>,
 }
 
-/// A member's member part.
+/// A member's progress.
 #[derive(Clone, Debug)]
 struct MemberState {
     process: ProcessId,
     operation: OperationId,
-    /// How it takes part.
+    /// Its part.
     part: u32,
     steps: Steps,
-    /// Steps that were begun.
+    /// Number of steps begun.
     begun: u32,
-    /// By step, whether it is over.
+    /// True for each completed step.
     over: Vec<bool>,
-    /// All steps before this one are over.
+    /// All steps before this one are complete.
     before: u32,
-    /// Whether steps are being begun: what is over meanwhile needs nobody to begin what follows.
+    /// True while steps are being begun, so that a completion meanwhile need not begin the following steps.
     busy: bool,
 }
 
-/// What a member does.
+/// The steps of a member.
 #[derive(Clone, Debug)]
 enum Steps {
-    /// By an algorithm.
+    /// Steps of an algorithm.
     Schedule(Arc<Schedule>),
-    /// Sends these, and receives so many from anybody.
+    /// Sends these, and receives this many from any members.
     Direct { sends: u32, receives: u32 },
 }
 
-/// Where messages stand that go straight: whom they are from does not matter.
+/// The pseudo-sender of direct messages, whose actual sender is irrelevant.
 const ANYBODY: u32 = u32::MAX;
 
-/// Schedules that are kept.
+/// Most schedules that are kept.
 const MOST_SCHEDULES: usize = 1 << 14;
 
 impl Steps {
@@ -79,7 +79,7 @@ impl Steps {
 }
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
-    /// A process takes part in a collective operation, in this way; the operation is told when it is through.
+    /// Begins a process's part in a collective operation; its completion is reported to the operation.
     pub(super) fn take_part(
         &mut self,
         now: u64,
@@ -107,7 +107,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.advance_part(now, collective, place);
     }
 
-    /// What the member at a place does.
+    /// Returns the steps of the member at a position.
     fn steps(&mut self, collective: u32, place: u32, part: u32) -> Steps {
         let program = self.program;
         let direct = &program.collectives[collective as usize].direct;
@@ -132,7 +132,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         Arc::clone(schedule)
     }
 
-    /// Begins what a member can begin.
+    /// Begins all steps of a member that can begin.
     fn advance_part(&mut self, now: u64, collective: u32, place: u32) {
         let Some(member) = self.member_mut(collective, place) else {
             return;
@@ -153,7 +153,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// The next step of a member, if what it needs is over; it is begun now.
+    /// Takes the next step of a member, if its prerequisites are complete; it begins now.
     fn next_step(&mut self, collective: u32, place: u32) -> Option<(u32, ProcessId, Action)> {
         let member = self.member(collective, place)?;
         let step = member.begun;
@@ -175,7 +175,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         Some((step, member.process, action))
     }
 
-    /// What a member does at a step when messages go straight.
+    /// Returns a member's action at a step with direct messages.
     fn direct(&self, part: u32, sends: u32, step: u32) -> Action {
         let all = match &self.program.parts[part as usize] {
             Part::Direct { sends } => sends.as_slice(),
@@ -207,7 +207,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         state.members.get_mut(&place)
     }
 
-    /// A member does a step.
+    /// Executes a member's step.
     fn act(
         &mut self,
         now: u64,
@@ -255,7 +255,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         state.pairs.entry(between).or_default()
     }
 
-    /// A step's message has been sent, or has come: then the process has to take it.
+    /// Handles the completion of a step: its message has been sent, or has arrived, so that the process has to process it.
     pub(super) fn step_over(&mut self, now: u64, collective: u32, place: u32, step: u32) {
         let Some(member) = self.member(collective, place) else {
             return;
@@ -281,7 +281,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A member's process takes what a step received.
+    /// Handles a message received by a step, in the member's process.
     pub(super) fn step_received(&mut self, now: u64, collective: u32, place: u32, step: u32) {
         let Some(member) = self.member(collective, place) else {
             return;
@@ -300,7 +300,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let members = &self.program.collectives[collective as usize].members;
         let from = from.and_then(|place| members.get(place as usize).copied());
         let medium = from.map_or(Medium::Network, |from| self.medium(from, process));
-        // A large message through memory was copied when it came.
+        // A large message through memory was copied when it arrived.
         let copied = medium == Medium::Memory && self.spans.is_large(process, medium, bytes);
         if !copied {
             self.work(process, now, self.spans.receive(process, medium, bytes));
@@ -309,7 +309,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.advance_part(now, collective, place);
     }
 
-    /// A step is over.
+    /// Marks a step as complete.
     fn note(&mut self, collective: u32, place: u32, step: u32) {
         let Some(member) = self.member_mut(collective, place) else {
             return;
@@ -322,7 +322,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A member is through.
+    /// Handles a member that is done.
     fn through(&mut self, now: u64, collective: u32, place: u32) {
         let members = self.program.collectives[collective as usize].members.len();
         let Some(state) = self.collectives.get_mut(&collective) else {
@@ -340,7 +340,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 }
 
-/// A collective operation that is under way, as plain values.
+/// A collective operation in progress, as plain values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CollectiveSaved {
     members: Vec<(u32, MemberSaved)>,
@@ -380,7 +380,7 @@ impl CollectiveState {
 }
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
-    /// A collective operation that was saved between two events; `None` if it can be none of the program's.
+    /// Restores a collective operation that was saved between two events; `None` if it does not fit the program.
     pub(super) fn collective(
         &mut self,
         collective: u32,

@@ -1,8 +1,7 @@
-//! Locks of windows, each at the process whose window it is.
+//! Locks of windows, each at the process that owns the window.
 //!
-//! Whoever asks first is served first; an exclusive lock is had by one, a shared one by all that ask for it one after another. A process that gives a lock back
-//! is answered at once, or
-//! as soon as it had it, if it gives back what it was not given yet. Called when a message that asks has been seen by that process.
+//! Requests are served in order; an exclusive lock has one holder, a shared one has all consecutive shared requests. A release is answered at once, or, if it
+//! precedes the acquisition, right after that. Used when the owning process has seen a message for the lock.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,12 +13,12 @@ use super::MessageId;
 /// The lock of a window at one process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Lock {
-    /// Whether whoever has it has it alone.
+    /// True if the lock is exclusive.
     exclusive: bool,
     holders: u32,
-    /// Who asked and has not got it: the message, who, and how.
+    /// Waiting requests: the message, the process, and the action.
     waiting: VecDeque<(MessageId, ProcessId, Locking)>,
-    /// What gives it back as soon as it is had.
+    /// Releases that take effect right after the acquisition.
     early: BTreeMap<ProcessId, MessageId>,
 }
 
@@ -28,7 +27,7 @@ struct Lock {
 pub(super) struct Locks(BTreeMap<(u32, ProcessId), Lock>);
 
 impl Locks {
-    /// A message of `from` asks for a lock, or gives it back; the messages that are answered now.
+    /// Handles a request or a release by a message of `from`, and returns the messages that are answered now.
     pub(super) fn ask(
         &mut self,
         place: (u32, ProcessId),
@@ -85,7 +84,7 @@ mod tests {
         assert_eq!(locks.ask(here, (11, 11), Locking::Release), [11]);
         assert_eq!(locks.ask(here, (12, 12), Locking::Release), [12, 4]);
         assert_eq!(locks.ask(here, (13, 13), Locking::Release), [13, 5]);
-        // More than was had: a trace may say so.
+        // More releases than acquisitions, as a trace may contain.
         assert_eq!(locks.ask(here, (14, 14), Locking::Release), [14]);
         assert_eq!(locks.ask(here, (15, 15), Locking::Release), [15]);
         assert_eq!(locks.ask(here, (16, 16), Locking::Exclusive), [16]);

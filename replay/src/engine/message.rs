@@ -1,9 +1,8 @@
-//! Messages, from the call that sends one to the call that has it.
+//! Messages, from the call that sends one to the call that receives it.
 //!
-//! A message is a *message* here: it may need several messages of the network, its legs. A small one has one leg, and its sender is done when it has handed
-//! it over. A large one goes as its library's protocol says: the first leg asks, and no leg is answered before the process that it came to is in MPI; the first
-//! not before somebody wants the message. Of a channel the `n`th message goes to the `n`th receive. Called by threads, by steps of collective operations,
-//! and when something arrives.
+//! A *message* of MPI may need several messages of the network, its legs. A small one has one leg, and its send is complete when it is handed over. A large one
+//! follows its library's protocol. The first leg is a request, and no leg is answered before its receiving process is in MPI; the first one not before a
+//! receive wants the message. On a channel, the `n`th message goes to the `n`th receive. Used by threads, by steps of collective operations, and on arrivals.
 
 use std::collections::VecDeque;
 
@@ -20,11 +19,11 @@ use crate::costs::{Leg, Medium, Protocol};
 /// Messages between two processes that do not overtake each other.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Channel {
-    /// Letters that no receive has been begun for.
+    /// Messages without a begun receive.
     pub(super) sent: VecDeque<MessageId>,
-    /// Receives that no message has been sent for, and whether their data lies in pieces.
+    /// Receives without a sent message, and whether their data is noncontiguous.
     wanted: VecDeque<(Party, bool)>,
-    /// Operations that wait for a message to be there, without receiving it.
+    /// Operations that wait for a message to arrive, without receiving it.
     looking: Vec<OperationId>,
 }
 
@@ -37,25 +36,25 @@ pub(super) struct MpiMessage {
     channel: Option<ChannelId>,
     pub(super) bytes: u64,
     pub(super) sender: Party,
-    /// Whose it is, once somebody wants it.
+    /// Its receiver, once known.
     pub(super) receiver: Option<Party>,
     pub(super) transport: Transport,
-    /// By which protocol it goes, if it is large.
+    /// The protocol, if it is large.
     protocol: Protocol,
-    /// It is the first large message of its two processes.
+    /// True for the first large message between its two processes.
     contact: bool,
-    /// Whether its present leg has arrived.
+    /// True if its current leg has arrived.
     there: bool,
-    /// Whether the library has seen that it did: it looks when it is called to wait or to test, not when something is only begun.
+    /// True if the library has seen that arrival: it looks when it is called to wait or to test, not when an operation is only begun.
     seen: bool,
 }
 
-/// How a message goes.
+/// The transport of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Transport {
-    /// At once.
+    /// Sent at once.
     Eager,
-    /// By the library's protocol; this leg of it is under way.
+    /// By the library's protocol; this leg of it is in flight.
     Protocol(usize),
     /// A request, or the target's answer of so many bytes.
     Access {
@@ -69,7 +68,7 @@ pub(super) enum Transport {
 }
 
 impl MpiMessage {
-    /// A request to a process that answers it.
+    /// Creates a request to a process that answers it.
     pub(super) fn request(
         (from, to): (ProcessId, ProcessId),
         bytes: u64,
@@ -92,7 +91,7 @@ impl MpiMessage {
         }
     }
 
-    /// Whether it could be between so many processes and on one of so many channels.
+    /// True if it is possible between this many processes, with this many channels.
     pub(super) fn is_sound(&self, processes: usize, channels: usize) -> bool {
         let leg = match self.transport {
             Transport::Protocol(leg) => leg < self.protocol.legs(self.contact).len(),
@@ -102,7 +101,7 @@ impl MpiMessage {
         (self.from as usize) < processes && (self.to as usize) < processes && channel && leg
     }
 
-    /// Bytes that a leg of it has, at most, without the library's own.
+    /// Returns the most bytes of one of its legs, without the library's own.
     pub(super) fn most_bytes(&self) -> u64 {
         match self.transport {
             Transport::Access { received, .. } => self.bytes.max(received),
@@ -112,7 +111,7 @@ impl MpiMessage {
 }
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
-    /// A call sends a message on a channel; `party` is told when the sender is done.
+    /// Sends a message on a channel; `party` is notified when the send is complete.
     pub(super) fn send(
         &mut self,
         now: u64,
@@ -125,7 +124,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.sent(now, channel, message);
     }
 
-    /// A message on a channel, which has not left.
+    /// Creates a message on a channel, which has not left.
     pub(super) fn on_channel(
         &mut self,
         channel: ChannelId,
@@ -148,7 +147,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         })
     }
 
-    /// A message is the next of its channel.
+    /// Adds a message to its channel.
     pub(super) fn sent(&mut self, now: u64, channel: ChannelId, message: MessageId) {
         let own = &mut self.channels[channel as usize];
         match own.wanted.pop_front() {
@@ -157,7 +156,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// The medium of messages between two processes.
+    /// Returns the medium of messages between two processes.
     pub(super) fn medium(&self, from: ProcessId, to: ProcessId) -> Medium {
         match self.hosts[from as usize] == self.hosts[to as usize] {
             true => Medium::Memory,
@@ -165,7 +164,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// The protocol of a large message. Data in pieces cannot be written into or read out of the other's memory.
+    /// Returns the protocol of a large message. Noncontiguous data cannot be written into or read from the other's memory.
     fn protocol(&self, (from, to): (ProcessId, ProcessId), pieces: bool) -> Protocol {
         match (pieces, self.medium(from, to)) {
             (true, _) => Protocol::Send,
@@ -188,7 +187,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A step of a collective operation sends a message; the message's number.
+    /// Sends a message of a collective operation's step, and returns its number.
     pub(super) fn send_step(
         &mut self,
         now: u64,
@@ -214,7 +213,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         number
     }
 
-    /// A message's first leg begins.
+    /// Begins a message's first leg.
     pub(super) fn post(&mut self, now: u64, number: MessageId) {
         let Some(message) = self.messages.get(number) else {
             return;
@@ -242,7 +241,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// Notes whether a large message is the first of its two processes.
+    /// Records whether a large message is the first between its two processes.
     fn first_contact(&mut self, number: MessageId) {
         let knows = self.spans.costs.contact > 0.0;
         let Some(message) = self.messages.get_mut(number).filter(|_| knows) else {
@@ -253,7 +252,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         message.contact = large && self.contacts.insert(pair);
     }
 
-    /// A call begins to receive from a channel; `party` is told when the message is there.
+    /// Begins a receive on a channel; `party` is notified when the message has arrived.
     pub(super) fn receive(&mut self, now: u64, channel: ChannelId, wanted: (Party, bool)) {
         let own = &mut self.channels[channel as usize];
         match own.sent.pop_front() {
@@ -262,19 +261,19 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// Whether a message has come that nobody has begun to receive.
+    /// True if a message without a begun receive has arrived.
     pub(super) fn is_there(&self, channel: ChannelId) -> bool {
         let first = self.channels[channel as usize].sent.front();
         let message = first.and_then(|message| self.messages.get(*message));
         message.is_some_and(|message| message.there)
     }
 
-    /// An operation is over when a message has come that nobody has begun to receive.
+    /// Completes an operation when a message without a begun receive has arrived.
     pub(super) fn look_for(&mut self, channel: ChannelId, operation: OperationId) {
         self.channels[channel as usize].looking.push(operation);
     }
 
-    /// It is known whose a message is, and whether its data is to lie in pieces.
+    /// Sets the receiver of a message, and whether its data is noncontiguous.
     pub(super) fn wanted_by(
         &mut self,
         now: u64,
@@ -293,7 +292,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A leg leaves its host.
+    /// Handles the departure of a leg from its host.
     pub(super) fn leaves(&mut self, now: u64, number: MessageId) {
         let Some(message) = self.messages.get(number) else {
             return;
@@ -333,7 +332,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A leg arrives.
+    /// Handles the arrival of a leg.
     pub(super) fn arrives(&mut self, now: u64, number: MessageId) {
         let Some(message) = self.messages.get_mut(number) else {
             return;
@@ -355,7 +354,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         deferred.push_back(Deferred::See(number));
     }
 
-    /// The library sees that a leg has arrived.
+    /// Handles the library's discovery of an arrived leg.
     pub(super) fn see(&mut self, now: u64, number: MessageId) {
         if let Some(message) = self.messages.get_mut(number) {
             message.seen = true;
@@ -363,7 +362,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A leg has arrived and has been seen, and perhaps it is known who wants the message.
+    /// Handles a leg that has arrived and has been seen, possibly before its receiver is known.
     fn arrived(&mut self, now: u64, number: MessageId) {
         let Some(message) = self.messages.get(number) else {
             return;
@@ -380,7 +379,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.end(now, receiver, work);
     }
 
-    /// The process at which a message's present leg arrives.
+    /// Returns the process at which a message's current leg arrives.
     fn present(&self, number: MessageId) -> ProcessId {
         let Some(message) = self.messages.get(number) else {
             return 0;
@@ -393,7 +392,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         if onward { message.to } else { message.from }
     }
 
-    /// The process that a leg came to answers it, being in MPI.
+    /// Answers a leg in the receiving process, which is in MPI.
     fn answer(&mut self, now: u64, number: MessageId) {
         let process = self.present(number);
         let Some(message) = self.messages.get(number) else {
@@ -426,7 +425,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// The next leg of a protocol begins, from this process.
+    /// Begins the next leg of a protocol, from this process.
     fn next(&mut self, now: u64, number: MessageId, transport: Transport, process: ProcessId) {
         let Some(message) = self.messages.get(number) else {
             return;
@@ -454,7 +453,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// The receiver copies a message's data out of the sender's memory, is done, and acknowledges it.
+    /// Lets the receiver copy a message's data from the sender's memory, complete, and acknowledge it.
     fn copied(&mut self, now: u64, number: MessageId, process: ProcessId) {
         let Some(message) = self.messages.get_mut(number) else {
             return;
@@ -469,7 +468,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A message's next leg leaves after so much work of its process.
+    /// Schedules a message's next leg after this much work of its process.
     pub(super) fn next_leg(
         &mut self,
         now: u64,

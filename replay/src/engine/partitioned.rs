@@ -1,6 +1,6 @@
 //! Messages in partitions: each leaves as a whole with its last partition, as MPICH sends them.
 //!
-//! Called by threads.
+//! Used by threads.
 
 use belljar_mpi::SendMode;
 use belljar_networks::Network;
@@ -9,7 +9,7 @@ use belljar_program::ChannelId;
 use super::{Engine, Party};
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
-    /// A message on a channel that will leave when as many calls as are known have made its partitions ready.
+    /// Adds a message on a channel that leaves when the known number of calls have marked its partitions ready.
     pub(super) fn send_partitioned(
         &mut self,
         now: u64,
@@ -26,7 +26,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.sent(now, channel, message);
     }
 
-    /// A call made some partitions of a message ready: with the last such call it leaves.
+    /// Handles a call that marks partitions of a message ready; the last such call sends it.
     pub(super) fn ready(&mut self, now: u64, partitioned: u32) {
         let Some((message, calls)) = self.unready.get_mut(&partitioned) else {
             return;

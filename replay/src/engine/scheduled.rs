@@ -1,7 +1,7 @@
 //! Threads of schedules: calls that begin when their conditions hold.
 //!
-//! A thread whose calls have conditions comes to a call, waits for the points of its process that the call names, asks for its processor, works there, and enters the
-//! call. A processor does one work at a time, in the order in which threads ask. In a calibration, calls are entered as in the trace. Called by the engine.
+//! A thread whose calls have conditions reaches a call, waits for the points of its process that the call names, requests its processor, works there, and enters the
+//! call. A processor does one work at a time, in the order of requests. In a calibration, calls are entered as in the trace. Used by the engine.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,7 +17,7 @@ type Key = (ProcessId, u32);
 /// Points and processors of all processes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Scheduled {
-    /// Points that were reached.
+    /// Reached points.
     reached: BTreeSet<Key>,
     /// Threads that wait for a point.
     waiting: BTreeMap<Key, Vec<u32>>,
@@ -27,18 +27,18 @@ pub(super) struct Scheduled {
 /// A processor of a process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Processor {
-    /// Until when it works, in picoseconds.
+    /// The time until which it works, in picoseconds.
     until: u64,
-    /// A thread works on it towards its next call.
+    /// True if a thread works on it towards its next call.
     held: bool,
-    /// It is served again at `until`.
+    /// True if it is served again at `until`.
     woken: bool,
-    /// Threads that ask for it.
+    /// Threads that request it.
     queue: VecDeque<u32>,
 }
 
 impl Scheduled {
-    /// True if all threads that it names are below `threads`.
+    /// True if all referenced threads are below `threads`.
     pub(super) fn is_sound(&self, threads: usize) -> bool {
         let queues = self.processors.values().flat_map(|it| &it.queue);
         let mut all = self.waiting.values().flatten().chain(queues);
@@ -53,14 +53,14 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
         has && matches!(self.timing, Timing::Replayed(_))
     }
 
-    /// The process of a thread and the conditions of one of its calls.
+    /// Returns the process of a thread and the conditions of one of its calls.
     fn conditions(&self, number: u32, call: usize) -> Option<(ProcessId, &'p Conditions)> {
         let program: &'p Program = self.program;
         let thread = &program.threads[number as usize];
         Some((thread.process, thread.conditions.get(call)?))
     }
 
-    /// A thread has left the call before and comes to its next one.
+    /// Handles a thread that has left a call and reaches its next one.
     pub(super) fn come(&mut self, now: u64, number: u32) {
         let call = self.threads[number as usize].next_call();
         let left = call
@@ -89,7 +89,7 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
         }
     }
 
-    /// A point is reached.
+    /// Handles a reached point.
     fn reach(&mut self, now: u64, point: Key) {
         if !self.scheduled.reached.insert(point) {
             return;
@@ -103,7 +103,7 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
         }
     }
 
-    /// A thread asks for its processor.
+    /// Requests a thread's processor.
     pub(super) fn ask(&mut self, now: u64, number: u32) {
         let call = self.threads[number as usize].next_call();
         let Some((process, conditions)) = self.conditions(number, call) else {
@@ -115,7 +115,7 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
         self.serve(now, key);
     }
 
-    /// A processor that was busy serves the threads that ask for it.
+    /// Serves the requests of a processor that was busy.
     pub(super) fn wake(&mut self, now: u64, key: Key) {
         if let Some(processor) = self.scheduled.processors.get_mut(&key) {
             processor.woken = false;
@@ -123,7 +123,7 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
         }
     }
 
-    /// Gives a processor to the first thread that asks for it, if it is free.
+    /// Gives a processor to the first requesting thread, if it is free.
     fn serve(&mut self, now: u64, key: Key) {
         let Some(processor) = self.scheduled.processors.get_mut(&key) else {
             return;
@@ -154,7 +154,7 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
         }
     }
 
-    /// A thread has entered a call at `now` and begun its operations: its processor is free when these have.
+    /// Handles a thread that has entered a call at `now` and begun its operations: its processor is free after these.
     pub(super) fn release(&mut self, now: u64, (number, call): (u32, usize)) {
         let Some((process, conditions)) = self.conditions(number, call) else {
             return;
@@ -168,7 +168,7 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
         self.serve(now, key);
     }
 
-    /// A thread leaves a call at `exit`; its processor works for the call until then.
+    /// Handles a thread that leaves a call at `exit`; its processor works for the call until then.
     pub(super) fn leave_scheduled(&mut self, exit: u64, (number, call): (u32, usize)) {
         let Some((process, conditions)) = self.conditions(number, call) else {
             return;

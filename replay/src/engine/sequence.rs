@@ -1,7 +1,8 @@
 //! The operations of a call, one after the other.
 //!
-//! A call that flushes does the rest of its operations when all is complete: an unlock flushes before it releases the lock, and a fence before its barrier. In a calibration the next call may be entered meanwhile; its
-//! operations then follow, so that a process never asks for a lock before it has released it. Called by threads and accesses.
+//! A call that flushes executes its remaining operations when all accesses are complete: an unlock flushes before it releases the lock, and a fence before its barrier.
+//! In a calibration the next call may be entered meanwhile; its operations then follow, so that a process never requests a lock before it has released it. Used by
+//! threads and accesses.
 
 use belljar_networks::Network;
 use belljar_program::{Operation, Thread};
@@ -24,11 +25,11 @@ pub(super) struct Entered {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Suspended {
     waiting: Waiting,
-    /// Flushes that are not over.
+    /// Number of incomplete flushes.
     flushes: u32,
-    /// Since when, in picoseconds.
+    /// The begin of the waiting, in picoseconds.
     since: u64,
-    /// The rest of its operations: the first, and the end.
+    /// Its remaining operations: the first, and the end.
     rest: (usize, usize),
 }
 
@@ -38,21 +39,21 @@ fn has(thread: &Thread, (first, end): (usize, usize)) -> bool {
 }
 
 impl Entered {
-    /// True if it can be a call of this thread.
+    /// True if it is a possible call of this thread.
     pub(super) fn is_sound(&self, thread: &Thread) -> bool {
         (self.call as usize) < thread.calls.len() && has(thread, self.operations)
     }
 }
 
 impl Suspended {
-    /// True if it can be a call of this thread.
+    /// True if it is a possible call of this thread.
     pub(super) fn is_sound(&self, thread: &Thread) -> bool {
         (self.waiting.call as usize) < thread.calls.len() && has(thread, self.rest)
     }
 }
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
-    /// A call begins its operations.
+    /// Begins a call's operations.
     pub(super) fn begin_call(&mut self, now: u64, number: u32, entered: Entered) {
         let program = self.program;
         let thread = &program.threads[number as usize];
@@ -61,7 +62,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let flushes = matches!(operations.first(), Some(Operation::Flush { .. }));
         let meets = |it: &Operation| matches!(it, Operation::Collective { .. });
         let looks = match flushes && operations.iter().any(meets) {
-            // A flush before a meeting of all processes sees the answers that have come.
+            // A flush before a meeting of all processes sees the answers that have arrived.
             true => Some(0),
             false => operations.iter().position(looks),
         };
@@ -72,7 +73,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.proceed(now, number, waiting, (first, last), looks);
     }
 
-    /// A call does operations of its thread, from `first` on, and then waits. The library sees what has come before the operation at `looks`.
+    /// Executes operations of a call's thread, from `first` on, and then waits. The library sees the arrivals before the operation at `looks`.
     pub(super) fn proceed(
         &mut self,
         now: u64,
@@ -115,7 +116,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A call waits for so many flushes, and then does the rest of its operations.
+    /// Makes a call wait for this many flushes before its remaining operations.
     pub(super) fn suspend(
         &mut self,
         now: u64,
@@ -134,7 +135,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.look(process, now);
     }
 
-    /// One of the flushes that a thread's call waits for is over.
+    /// Handles the completion of one of the flushes that a thread's call waits for.
     pub(super) fn flushed(&mut self, now: u64, number: u32) {
         if let Some(suspended) = &mut self.threads[number as usize].suspended {
             suspended.flushes = suspended.flushes.saturating_sub(1);
@@ -144,7 +145,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A thread's call does the rest of its operations; calls that were entered meanwhile follow.
+    /// Executes the remaining operations of a thread's call, followed by calls that were entered meanwhile.
     pub(super) fn resume(&mut self, now: u64, number: u32) {
         let state = &mut self.threads[number as usize];
         let Some(Suspended {

@@ -1,10 +1,10 @@
-//! Things by numbers that are used again once a thing is gone.
+//! Items with reusable numbers.
 //!
-//! Numbers are those that were given back last, so that they times small. Called by the engine for messages and operations.
+//! The latest freed numbers are reused first, so that they stay small. Used by the engine for messages and operations.
 
 use serde::{Deserialize, Serialize};
 
-/// Things by their numbers.
+/// Items by their numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Slab<T> {
     things: Vec<Option<T>>,
@@ -23,7 +23,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Keeps a thing, and gives it a number.
+    /// Adds an item, and returns its number.
     pub(super) fn insert(&mut self, thing: T) -> u32 {
         self.inserted += 1;
         match self.free.pop() {
@@ -46,7 +46,7 @@ impl<T> Slab<T> {
         self.things.get_mut(number as usize)?.as_mut()
     }
 
-    /// Gives a thing up, and its number with it.
+    /// Removes an item, and frees its number.
     pub(super) fn remove(&mut self, number: u32) -> Option<T> {
         let thing = self.things.get_mut(number as usize)?.take();
         if thing.is_some() {
@@ -55,12 +55,12 @@ impl<T> Slab<T> {
         thing
     }
 
-    /// All things that are there.
+    /// Returns all items.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.things.iter().flatten()
     }
 
-    /// Whether it could have come about: numbers to be used again are those of nothing, each once.
+    /// True if it is a possible state: free numbers have no items and are distinct.
     pub(super) fn is_sound(&self) -> bool {
         let mut free = vec![false; self.things.len()];
         let once = self.free.iter().all(|number| {
@@ -71,7 +71,7 @@ impl<T> Slab<T> {
         once && things.all(|(thing, free)| thing.is_none() == *free)
     }
 
-    /// How many things there ever were.
+    /// Returns the number of all items ever added.
     pub(super) fn inserted(&self) -> u64 {
         self.inserted
     }

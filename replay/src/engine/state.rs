@@ -1,7 +1,7 @@
 //! An engine's running state as plain values.
 //!
-//! It is that between two events; with the program, the costs and the network's own state it says everything that is to come. A state may come from a file that
-//! anybody wrote, so it is checked before it is used. Called for checkpoints of runs with background traffic.
+//! It is the state between two events; with the program, the costs and the network's own state it determines all further events. A state may come from an
+//! untrusted file, so it is checked before use. Used for checkpoints of runs with background traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use super::slab::Slab;
 use super::thread::ThreadState;
 use super::{Engine, Event, MessageId, OperationState, ProcessState};
 
-/// All that changes of an [`Engine`] that keeps no times, but for its network.
+/// The mutable state of an [`Engine`] without times of calls, except for its network.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EngineState {
     threads: Vec<ThreadState>,
@@ -38,7 +38,7 @@ pub(crate) struct EngineState {
 }
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
-    /// All that changes, between two events; jobs that ended must have been asked for.
+    /// Returns the mutable state between two events; ended jobs must have been taken.
     pub(crate) fn save(&self) -> EngineState {
         let collectives = self.collectives.iter();
         let mut events: Vec<_> = self
@@ -64,7 +64,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// Continues from `state`; whether it can be one of this program. If not, the engine must not be used any more.
+    /// Continues from `state`, and returns true if it fits this program. Otherwise, the engine must not be used any more.
     #[must_use]
     pub(crate) fn restore(&mut self, state: EngineState) -> bool {
         if !self.is_sound(&state) {

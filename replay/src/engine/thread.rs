@@ -1,7 +1,7 @@
 //! Threads: entering and leaving calls.
 //!
-//! A call does all that it does when it is entered, one after the other on its process's processor, and then waits for what it has to
-//! wait for. What it waits for may be over in any order; the work for each is done in the order in which they are over. Called by the engine.
+//! A call executes all its operations at its entry, one after the other on its process's processor, and then waits for the incomplete
+//! ones. They may complete in any order; the work for each is done in the order of completion. Used by the engine.
 
 use std::collections::VecDeque;
 
@@ -13,23 +13,23 @@ use super::sequence::{Entered, Suspended};
 use super::waiting::{Waiting, WaitingCalls};
 use super::{CallTimes, Engine, Event, OperationId, Party, Timing};
 
-/// A thread as it is played.
+/// The state of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ThreadState {
     /// The next call.
     call: usize,
-    /// The first of its operations.
+    /// The index of its first operation.
     operation: usize,
-    /// What each slot stands for.
+    /// The operation of each slot.
     pub(super) slots: Vec<Option<OperationId>>,
     pub(super) waiting: WaitingCalls,
-    /// The call that waits for a flush before it does the rest of its operations.
+    /// The call that waits for a flush before its remaining operations.
     pub(super) suspended: Option<Suspended>,
     /// Calls that were entered meanwhile, in a calibration.
     pub(super) entered: VecDeque<Entered>,
-    /// Points that its next call still waits for.
+    /// Number of points that its next call still waits for.
     pub(super) missing: u32,
-    /// By call, where anybody wants to know.
+    /// Times by call, if they are kept.
     #[serde(skip)]
     times: Vec<CallTimes>,
     returned: usize,
@@ -50,7 +50,7 @@ impl ThreadState {
         }
     }
 
-    /// No times are kept.
+    /// Creates it without times of calls.
     pub(super) fn without_times(thread: &Thread) -> Self {
         Self {
             times: Vec::new(),
@@ -58,7 +58,7 @@ impl ThreadState {
         }
     }
 
-    /// Whether this thread could be in this state, among so many threads.
+    /// True if this is a possible state of this thread, among this many threads.
     pub(super) fn is_sound(&self, thread: &Thread) -> bool {
         let calls = thread.calls.len();
         let mut entered = self.entered.iter();
@@ -73,24 +73,24 @@ impl ThreadState {
             && entered.all(|it| it.is_sound(thread))
     }
 
-    /// The next call.
+    /// Returns the next call.
     pub(super) fn next_call(&self) -> usize {
         self.call
     }
 
-    /// Calls that returned.
+    /// Returns the number of calls that returned.
     pub(super) fn returned(&self) -> usize {
         self.returned
     }
 
-    /// Those of them.
+    /// Returns the times of those calls.
     pub(super) fn times(mut self) -> Vec<CallTimes> {
         self.times.truncate(self.returned);
         self.times
     }
 }
 
-/// Whether the library sees what has come, in a call that does this.
+/// True if the library looks for arrivals in a call with this operation.
 pub(super) fn looks(operation: &Operation) -> bool {
     matches!(
         operation,
@@ -102,7 +102,7 @@ pub(super) fn looks(operation: &Operation) -> bool {
 }
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
-    /// A thread enters its next call.
+    /// Enters a thread's next call.
     pub(super) fn enter(&mut self, now: u64, number: u32) {
         let program = self.program;
         let thread = &program.threads[number as usize];
@@ -120,7 +120,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         // Other threads of a schedule may be working in MPI.
         *cpu = if scheduled { now.max(*cpu) } else { now };
         let operations = &thread.operations[first.min(last)..last];
-        // What is only begun leaves the library no time to see what has come.
+        // A call that only begins operations leaves the library no time to look for arrivals.
         let looks = operations.iter().any(looks) || operations.is_empty();
         self.as_traced(now, number, (index, looks));
         let entered = Entered {
@@ -139,7 +139,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// In a calibration the call returns when it did, and the next is entered when it was.
+    /// In a calibration, schedules the call's return and the next entry at the times of the trace.
     fn as_traced(&mut self, now: u64, number: u32, (index, looks): (usize, bool)) {
         if matches!(self.timing, Timing::Replayed(_)) {
             return;
@@ -157,14 +157,14 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A process that is in MPI sees what has come.
+    /// Lets a process that is in MPI see the arrivals.
     pub(super) fn look(&mut self, process: u32, now: u64) {
         let until = &mut self.processes[process as usize].until;
         *until = (*until).max(now);
         self.do_deferred(process, now);
     }
 
-    /// A call does one of the things that it does.
+    /// Executes one of a call's operations.
     pub(super) fn operate(
         &mut self,
         now: u64,
@@ -243,7 +243,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// A call waits for something, if that is not over.
+    /// Makes a call wait for an operation, if it is not complete.
     fn attend(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut Waiting) {
         match operation {
             Operation::Probe { channel } => match self.is_there(channel) {
@@ -297,7 +297,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    /// An operation is over: if a call waits for it and for nothing else any more, that returns.
+    /// Handles a completed operation: a call that only waits for it returns.
     pub(super) fn operation_over(&mut self, now: u64, operation: OperationId, cost: u64) {
         let Some(under) = self.operations.get_mut(operation) else {
             return;
@@ -323,7 +323,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         self.leave(number, waiting);
     }
 
-    /// All that a call waited for is over.
+    /// Handles the return of a call whose operations are all complete.
     pub(super) fn leave(&mut self, number: u32, mut waiting: Waiting) {
         let thread = &self.program.threads[number as usize];
         let index = waiting.call as usize;
@@ -331,7 +331,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         waiting.over.sort_unstable();
         let mut now = waiting.done;
         let mut waited = waiting.flushing;
-        // It cannot return before what it waits for is over, whatever its residual is.
+        // It cannot return before its operations are complete, even with a negative residual.
         let last = waiting.over.last().map_or(0, |(over, _)| *over);
         for (over, cost) in waiting.over {
             waited = u64::saturating_add(waited, over.saturating_sub(now));

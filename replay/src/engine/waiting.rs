@@ -1,7 +1,7 @@
-//! Calls that wait.
+//! Waiting calls.
 //!
 //! A thread waits in one call at a time. In a calibration a thread may wait in several: calls return at the times of the trace, and a trace without times enters all
-//! calls at once. So calls are found by their numbers. Called by threads.
+//! calls at once. Calls are therefore found by their numbers. Used by threads.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 
 use super::sequence::Entered;
 
-/// A call that waits.
+/// A waiting call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Waiting {
     pub(super) call: u32,
     pub(super) entry: u64,
-    /// When its own work was done.
+    /// The end of its own work.
     pub(super) done: u64,
-    /// Picoseconds for which it waited for flushes.
+    /// Picoseconds spent waiting for flushes.
     pub(super) flushing: u64,
-    /// The number of operations that are not complete.
+    /// The number of incomplete operations.
     pub(super) left: u32,
-    /// Of each complete operation, its time of completion and the work that is left for it.
+    /// The time of completion of each complete operation, and the remaining work for it.
     pub(super) over: Vec<(u64, u64)>,
 }
 
 impl Waiting {
-    /// A call that was entered.
+    /// Creates it for an entered call.
     pub(super) fn new(entered: Entered) -> Self {
         Self {
             call: entered.call,
@@ -37,38 +37,38 @@ impl Waiting {
         }
     }
 
-    /// The call waited for flushes, for so long until now.
+    /// Records that the call waited this long for flushes, until now.
     pub(super) fn flushed(&mut self, now: u64, waited: u64) {
         self.flushing = self.flushing.saturating_add(waited);
-        // The call cannot return before.
+        // The call cannot return earlier.
         self.over.push((now, 0));
     }
 }
 
-/// The calls of a thread that wait.
+/// The waiting calls of a thread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct WaitingCalls {
-    /// The one that began to wait last: outside of calibrations, there is no other.
+    /// The call that began to wait last: outside of calibrations, the only one.
     newest: Option<Waiting>,
     /// Calls that began to wait before it, by number.
     others: BTreeMap<u32, Waiting>,
 }
 
 impl WaitingCalls {
-    /// A call begins to wait.
+    /// Adds a call that begins to wait.
     pub(super) fn insert(&mut self, waiting: Waiting) {
         if let Some(before) = self.newest.replace(waiting) {
             self.others.insert(before.call, before);
         }
     }
 
-    /// Something that a call waits for is over, with its time and the work that is left for it: the call, if it waits for nothing else.
+    /// Handles a completed operation of a call, with its time and the remaining work. Returns the call, if it waits for no others.
     pub(super) fn over(&mut self, call: u32, over: (u64, u64)) -> Option<Waiting> {
         let newest = self.newest.as_mut().filter(|newest| newest.call == call);
         let is_newest = newest.is_some();
         let waiting = newest.or_else(|| self.others.get_mut(&call))?;
         waiting.over.push(over);
-        // A state that was restored may say anything.
+        // A restored state may have any value.
         waiting.left = waiting.left.saturating_sub(1);
         match waiting.left {
             0 if is_newest => self.newest.take(),
@@ -77,7 +77,7 @@ impl WaitingCalls {
         }
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.newest.iter().chain(self.others.values())
     }

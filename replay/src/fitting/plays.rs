@@ -1,6 +1,6 @@
-//! Plays of traces by several candidate costs, on all processors.
+//! Plays of traces with several candidate costs, on all processors.
 //!
-//! Each play is a function of its trace and its costs, so that their order in time does not matter. Called by fits.
+//! Each play is a function of its trace and its costs, so their order in time does not matter. Used by the fitting.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,12 +18,12 @@ fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// The number of candidates that keep all processors busy; each is played with so many traces.
+/// Returns the number of candidates that keep all processors busy; each is played with this many traces.
 pub(super) fn ahead(traces: usize) -> usize {
     processors().div_ceil(traces.max(1))
 }
 
-/// By candidate, how well it explains the traces.
+/// Returns the quality of the fit for each trace, by candidate.
 pub(super) fn play_all(
     traced: &[Traced<'_>],
     candidates: &[Costs],

@@ -44,7 +44,7 @@ fn pingpong(sizes: &[u64]) -> Program {
     builder.finish()
 }
 
-/// The program with the times that it takes in a setting.
+/// Returns the program with its times in a setting.
 fn traced(mut program: Program, setting: &Setting) -> Program {
     let nothing = Calibration::nothing(&program);
     let outcome = replay(&program, &nothing, setting, || true).unwrap();
@@ -95,7 +95,7 @@ fn what_a_trace_does_not_tell_is_said() {
             .iter()
             .any(|of| of.name == name && of.determined)
     };
-    // One frame each: nothing is known of more frames, nor of reductions.
+    // One frame each: costs of more frames and of reductions are undetermined.
     assert!(determined("send.first") && determined("receive.first"));
     assert!(!determined("take_in") && !determined("combine") && !determined("send.frame"));
 }

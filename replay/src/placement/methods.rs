@@ -1,13 +1,13 @@
 //! Methods that find a placement without playing it.
 //!
-//! All of them are functions of the traffic, of how long ways are, and of how many slots each host has; ties go to the lower number. Called by the search.
+//! All of them depend only on the traffic, the latencies of routes, and the number of slots of each host; ties go to the lower number. Used by the search.
 
 use belljar_networks::Latencies;
 use belljar_sim::Random;
 
 use super::traffic::Traffic;
 
-/// What methods know.
+/// The input of the methods.
 pub(super) struct Ground<'t> {
     traffic: &'t Traffic,
     latencies: Latencies,
@@ -15,7 +15,7 @@ pub(super) struct Ground<'t> {
     slots: u32,
 }
 
-/// Passes over all pairs that improve a cut, at most.
+/// Most passes over all pairs that improve a cut.
 const PASSES: usize = 8;
 
 impl<'t> Ground<'t> {
@@ -32,7 +32,7 @@ impl<'t> Ground<'t> {
         self.traffic.with.len()
     }
 
-    /// Whether no host has more processes than slots.
+    /// True if no host has more processes than slots.
     pub(super) fn fits(&self, placement: &[u32]) -> bool {
         let mut taken = vec![0; self.hosts as usize];
         placement.iter().all(|host| {
@@ -44,7 +44,7 @@ impl<'t> Ground<'t> {
         })
     }
 
-    /// Frames times latency, summed over pairs, in picoseconds.
+    /// Returns frames times latency, summed over pairs, in picoseconds.
     pub(super) fn weight(&mut self, placement: &[u32]) -> u64 {
         let mut sum = 0u64;
         for (process, with) in self.traffic.with.iter().enumerate() {
@@ -58,7 +58,7 @@ impl<'t> Ground<'t> {
         sum
     }
 
-    /// One host filled after the other.
+    /// Fills one host after the other.
     pub(super) fn block(&self) -> Vec<u32> {
         let slots = self.slots;
         (0..self.count() as u32)
@@ -66,14 +66,14 @@ impl<'t> Ground<'t> {
             .collect()
     }
 
-    /// Round and round, over as few hosts as there can be.
+    /// Returns a round robin over as few hosts as possible.
     pub(super) fn cyclic(&self) -> Vec<u32> {
         let count = self.count() as u32;
         let hosts = count.div_ceil(self.slots).max(1);
         (0..count).map(|process| process % hosts).collect()
     }
 
-    /// Whoever exchanges most with those that are placed comes next, and to the free slot from which that is shortest.
+    /// Places the process with the most traffic to placed ones next, on the free slot nearest to them.
     pub(super) fn greedy(&mut self) -> Vec<u32> {
         let count = self.count();
         let mut placed: Vec<Option<u32>> = vec![None; count];
@@ -117,7 +117,7 @@ impl<'t> Ground<'t> {
         placed.into_iter().map(|host| host.unwrap_or(0)).collect()
     }
 
-    /// Hosts are halved by how near they are to two that are far from each other, processes by how little they exchange, and so on in each half.
+    /// Hosts are halved by their distances to two that are far from each other, processes by low traffic, and so on in each half.
     pub(super) fn bisection(&mut self) -> Vec<u32> {
         let mut placement = vec![0; self.count()];
         let needed = (self.count() as u32).div_ceil(self.slots);
@@ -144,7 +144,7 @@ impl<'t> Ground<'t> {
         placement
     }
 
-    /// Hosts near one, and the others, which are near one far from it.
+    /// Returns hosts near one, and the others, which are near one far from it.
     fn halves(&mut self, hosts: &[u32]) -> (Vec<u32>, Vec<u32>) {
         let first = hosts[0];
         let far = |latencies: &mut Latencies, from: u32| {
@@ -168,13 +168,14 @@ impl<'t> Ground<'t> {
         (hosts, far)
     }
 
-    /// So many of the processes, and the others, such that both parts exchange little: swaps of a pair, as long as one helps (B. Kernighan, S. Lin, 1970).
+    /// Splits the processes into `first` and the others, with little traffic between both parts: swaps of a pair, as long as one helps (B. Kernighan, S.
+    /// Lin, 1970).
     fn cut(&self, processes: Vec<u32>, first: usize) -> (Vec<u32>, Vec<u32>) {
         let mut side = vec![None; self.count()];
         for (index, process) in processes.iter().enumerate() {
             side[*process as usize] = Some(index >= first);
         }
-        // How much less would be cut with the process on the other side.
+        // The reduction of the cut if the process moved to the other side.
         let gain = |side: &[Option<bool>], process: u32| {
             let own = side[process as usize];
             let with = self.traffic.with[process as usize].iter();
@@ -212,7 +213,7 @@ impl<'t> Ground<'t> {
         processes.into_iter().partition(is_first)
     }
 
-    /// The placement with two processes of different hosts swapped, or one moved to a free slot.
+    /// Returns the placement with two processes of different hosts swapped, or one moved to a free slot.
     pub(super) fn swapped(&self, placement: &[u32], random: &mut Random) -> Vec<u32> {
         let mut placement = placement.to_vec();
         let count = placement.len();

@@ -7,7 +7,7 @@ use super::*;
 use crate::costs::Costs;
 use crate::replay::calibrate;
 
-/// Pairs of ranks that are far from each other by number exchange messages, nobody else does.
+/// Only pairs of ranks whose numbers are far apart exchange messages.
 fn pairs(ranks: u32) -> Program {
     let mut builder = Builder::new(ranks);
     for _ in 0..20 {
@@ -62,7 +62,7 @@ fn found(slots: u32, tries: u32) -> Vec<Placement> {
     found
 }
 
-/// Whether ranks that exchange messages are at one switch.
+/// True if ranks that exchange messages are at one switch.
 fn are_near(placement: &Placement) -> bool {
     (0..4).all(|rank| placement.hosts[rank] / 2 == placement.hosts[rank + 4] / 2)
 }

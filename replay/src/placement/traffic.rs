@@ -1,6 +1,6 @@
-//! Who sends how much to whom, in frames: the program's own messages, and those of collective operations.
+//! Traffic between ranks, in frames: the program's own messages, and those of collective operations.
 //!
-//! Ways of taking part that are the same are expanded once. Called by the search for placements.
+//! Equal parts in collective operations are expanded once. Used by the search for placements.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use belljar_program::{Operation, Part, ProcessId, Program};
 /// Frames between pairs of processes, the smaller number first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
-    /// By process, whom it exchanges frames with, and how many.
+    /// By process, its peers, and the frames exchanged with them.
     pub(super) with: Vec<BTreeMap<ProcessId, u64>>,
 }
 
 impl Traffic {
-    /// That of a program.
+    /// Returns the traffic of a program.
     pub(super) fn of(program: &Program) -> Self {
         let mut traffic = Self {
             with: vec![BTreeMap::new(); program.processes.len()],
@@ -69,14 +69,14 @@ impl Traffic {
         }
     }
 
-    /// Frames of a process with all others.
+    /// Returns the frames of a process with all others.
     pub(super) fn all(&self, process: usize) -> u64 {
         let frames = self.with[process].values();
         frames.fold(0, |sum, frames| sum.saturating_add(*frames))
     }
 }
 
-/// To which member a part sends how many frames.
+/// Returns the members to which a part sends, with the frames.
 fn sends(part: &Part) -> Vec<(u32, u64)> {
     match part {
         Part::Direct { sends } => sends

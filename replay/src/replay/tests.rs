@@ -20,7 +20,7 @@ fn star(hosts: u32, latency: Span) -> Topology {
     Topology::star(hosts, link, switch).unwrap()
 }
 
-/// On a network of this latency, by all models.
+/// Settings with a network of this latency, for all models.
 fn settings(hosts: u32, latency: Span) -> [Setting; 3] {
     let topology = star(hosts, latency);
     let parameters = Parameters {
@@ -42,7 +42,7 @@ fn settings(hosts: u32, latency: Span) -> [Setting; 3] {
     })
 }
 
-/// Rank 0 sends to rank 1 a message of so many bytes, which that waits for; calls take so many microseconds.
+/// Rank 0 sends a message of this many bytes to rank 1, which waits for it; calls take this many microseconds.
 fn message(bytes: u64, late: u64, [send, receive]: [u64; 2]) -> Program {
     let mut builder = Builder::new(2);
     let slot = builder.send(0, 1, 7, bytes);
@@ -84,7 +84,7 @@ fn on_the_traced_network_a_replay_is_the_trace() {
 
 #[test]
 fn latency_adds_once_for_each_leg() {
-    // A small message has one leg. The first large one has seven, and its sender returns after six.
+    // A small message has one leg. The first large one has seven, and its send is complete after six.
     for (bytes, sender, receiver) in [(1000, 0, 1), (1_000_000, 6, 7)] {
         let program = message(bytes, 0, [5000, 6000]);
         let near = settings(2, Span::from_us(1));
@@ -97,7 +97,7 @@ fn latency_adds_once_for_each_leg() {
                 let (entry, exit) = outcome.times[thread][call];
                 exit - entry
             };
-            // Frames have a window, small at first: what is large takes more round trips.
+            // Frames have a window, small at first: a large message takes more round trips.
             let window = match wanted.network {
                 NetworkModel::Packet(..) if bytes > 14_480 => 20 * more,
                 _ => 0,
@@ -170,7 +170,7 @@ fn waiting_for_lost_frames_stays_on_the_network_that_loses_them() {
     let other = played(&program, &short, &wide);
     assert!(!other.as_traced && other.stuck.is_empty());
     assert!(other.total_ps < 5_000 * US, "{} ps", other.total_ps);
-    // On a network without losses the same waiting is a residual like others.
+    // On a network without losses the same waiting is a regular residual.
     let worked = played(&program, &wide, &wide);
     assert_eq!(
         (worked.as_traced, worked.total_ps),
@@ -185,7 +185,7 @@ fn a_large_message_waits_for_who_computes() {
     let soon = message(1_000_000, 0, [9000, 6000]);
     let calibration = calibrate(&program, setting).unwrap();
     let late = replay(&program, &calibration, setting, || true).unwrap();
-    // The same residuals, the receiver without its work.
+    // The same residuals, with the receiver's work removed.
     let early = replay(&soon, &calibration, setting, || true).unwrap();
     let took = |outcome: &Outcome| outcome.times[0][0].1 - outcome.times[0][0].0;
     let less = took(&late) - took(&early);

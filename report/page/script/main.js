@@ -1,5 +1,5 @@
 // @ts-check
-/** @file Shows the report: unpacks its data, and makes its sections, those that are seen first first. */
+/** @file Shows the report: unpacks its data, and creates its sections, from the top of the page on. */
 
 import { dataOf } from "./data/binary.js";
 import { controls } from "./timeline/controls.js";
@@ -15,7 +15,7 @@ import { Span } from "./timeline/span.js";
 import { Timeline } from "./timeline/timeline.js";
 
 /**
- * The timelines of all runs, on one scale.
+ * Shows the timelines of all runs, on one scale.
  * @param {any[]} runs
  */
 async function timelineSection(runs) {
@@ -53,7 +53,7 @@ function flamesSection(runs) {
   if (profiles.length > 0) flames(own, profiles);
 }
 
-/** Lets the browser show what is there. */
+/** Lets the browser render the page. */
 const breath = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 async function show() {
@@ -67,7 +67,7 @@ async function show() {
   await breath();
   await timelineSection(data.runs);
   await breath();
-  // A run without a trace has nothing that could be compared.
+  // A run without a trace has nothing to compare.
   const traced = data.runs.every((/** @type {any} */ own) => own.traced !== null) ? data.runs : [run];
   if (run.traced !== null) {
     callsSection(traced);

@@ -1,40 +1,41 @@
-//! Rows that are alike, by what they call and where their time goes, so that a picture of many ranks shows one of each class.
+//! Classes of rows with similar calls and times, so that a picture of many ranks shows one of each class.
 //!
-//! A row is its shares of time (in each function, and outside MPI) and its shares of calls. The distance of two rows is the larger of the total
-//! variation distances of both: the part of its time that one spends otherwise than the other, or of its calls. Classes are found by
-//! farthest-first traversal (T. Gonzalez, "Clustering to minimize the maximum intercluster distance", 1985): the row that is farthest from all
-//! representatives becomes one, until none is far. Then each class's row that is nearest to its mean represents it, and rows go to the nearest
-//! representative, as in k-medoids. The first of equal ones counts, so that a trace has the same classes always. Called by `timeline`.
+//! A row is represented by its shares of time (in each function, and outside MPI) and its shares of calls. The distance of two rows is the
+//! larger of the total variation distances of both. This is the part of its time that one row spends differently from the other, or of its
+//! calls. Classes are found by farthest-first traversal (T. Gonzalez, "Clustering to minimize the maximum intercluster distance", 1985): the
+//! row that is farthest from all representatives becomes one, until none is far. Then each class is represented by its row nearest to the mean,
+//! and rows go to the nearest representative, as in k-medoids. In a tie the first counts, so the classes of a trace are reproducible. Used by
+//! `timeline`.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// A whole, of which shares are parts.
+/// The unit of shares: the whole.
 const WHOLE: u64 = 1 << 16;
-/// How far a row may be from its representative.
+/// Largest distance of a row from its representative.
 const FAR: u64 = WHOLE / 10;
-/// Classes, at most: as many as are told apart at a glance.
+/// Most classes: as many as can be distinguished at a glance.
 const MOST: usize = 12;
-/// How many times representatives are chosen anew, at most.
+/// Most rounds in which representatives are chosen anew.
 const ROUNDS: usize = 4;
 
-/// By function: calls and time.
+/// Calls and time by row and function.
 pub(super) type Sums = BTreeMap<(usize, u8), (u64, u64)>;
 
-/// Rows that are alike.
+/// A class of similar rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Class {
-    /// The row that stands for the others.
+    /// The row that represents the others.
     pub(crate) representative: usize,
-    /// All of them, as the first and the last of rows that follow one another.
+    /// All of them, as ranges of consecutive rows, each by the first and the last.
     pub(crate) rows: Vec<(usize, usize)>,
 }
 
-/// Shares by function, in the order of functions; of time with what is outside MPI as function 0.
+/// Shares by function, in the order of functions; for time, the part outside MPI is function 0.
 type Shares = Vec<(u8, u64)>;
 
-/// What a row is by.
+/// The properties of a row that are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Profile {
     time: Shares,
@@ -46,7 +47,7 @@ fn share(part: u64, whole: u64) -> u64 {
     u64::try_from(share).unwrap_or(WHOLE).min(WHOLE)
 }
 
-/// Half of the sum of differences: how much of one is elsewhere in the other.
+/// Returns half of the sum of differences: the share of one that is elsewhere in the other.
 fn variation(a: &Shares, b: &Shares) -> u64 {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut sum = 0;
@@ -80,7 +81,7 @@ impl Profile {
         time.max(variation(&self.calls, &other.calls))
     }
 
-    /// The mean of some.
+    /// Returns the mean of several profiles.
     fn mean<'a>(of: impl Iterator<Item = &'a Self>) -> Self {
         let (mut count, mut sums) = (0, [BTreeMap::new(), BTreeMap::new()]);
         for own in of {
@@ -99,7 +100,7 @@ impl Profile {
     }
 }
 
-/// Profiles of rows, by their sums and how long each lasted.
+/// Returns profiles of rows, by their sums and durations.
 fn profiles(sums: &Sums, lengths: &[u64]) -> Vec<Profile> {
     let rows = lengths.iter().enumerate();
     let of = |row| sums.range((row, 0)..=(row, u8::MAX));
@@ -118,7 +119,7 @@ fn profiles(sums: &Sums, lengths: &[u64]) -> Vec<Profile> {
     profiles.collect()
 }
 
-/// Classes of rows, by the sums of each and how long it lasted; in the order of their first rows.
+/// Returns classes of rows, by their sums and durations; in the order of their first rows.
 pub(super) fn classes(sums: &Sums, lengths: &[u64]) -> Vec<Class> {
     let profiles = profiles(sums, lengths);
     let mut representatives = traversed(&profiles);
@@ -146,7 +147,7 @@ pub(super) fn classes(sums: &Sums, lengths: &[u64]) -> Vec<Class> {
     classes
 }
 
-/// Rows far from each other, by farthest-first traversal.
+/// Returns rows far from each other, by farthest-first traversal.
 fn traversed(profiles: &[Profile]) -> Vec<usize> {
     let Some(first) = profiles.first() else {
         return Vec::new();
@@ -166,7 +167,7 @@ fn traversed(profiles: &[Profile]) -> Vec<usize> {
     found
 }
 
-/// Each row's class: that of the nearest representative.
+/// Returns each row's class, by the nearest representative.
 fn assigned(profiles: &[Profile], representatives: &[usize]) -> Vec<usize> {
     let of = |own: &Profile| {
         let classes = 0..representatives.len();
@@ -176,7 +177,7 @@ fn assigned(profiles: &[Profile], representatives: &[usize]) -> Vec<usize> {
     profiles.iter().map(of).collect()
 }
 
-/// Each class's row that is nearest to its mean.
+/// Returns each class's row that is nearest to its mean.
 fn chosen(profiles: &[Profile], before: &[usize], nearest: &[usize]) -> Vec<usize> {
     let classes = before.iter().enumerate().map(|(class, before)| {
         let members = || (0..profiles.len()).filter(move |row| nearest[*row] == class);
@@ -187,7 +188,7 @@ fn chosen(profiles: &[Profile], before: &[usize], nearest: &[usize]) -> Vec<usiz
     classes.collect()
 }
 
-/// Rows as the first and the last of those that follow one another.
+/// Returns rows as ranges of consecutive ones, each by the first and the last.
 fn ranges(rows: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for row in rows {

@@ -1,7 +1,7 @@
-//! The kinds of functions that a timeline has colours for.
+//! The kinds of functions that have colours in a timeline.
 //!
 //! A kind follows from the meaning of the function. The page's script has names and colours in the same order
-//! (`page/script/data/colours.js`). Called by `timeline`.
+//! (`page/script/data/colours.js`). Used by `timeline`.
 
 use belljar_mpi::{CallKind, Meaning, Operation};
 
@@ -19,7 +19,7 @@ pub(super) enum FunctionKind {
 }
 
 impl FunctionKind {
-    /// The kind of a function with this meaning.
+    /// Returns the kind of a function with this meaning.
     pub(super) fn of(meaning: &Meaning) -> Self {
         if meaning.boundary().is_some() {
             return Self::StartAndEnd;

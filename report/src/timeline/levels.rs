@@ -1,14 +1,14 @@
-//! A timeline at every scale: time in buckets of equal length, then in buckets twice as long, and so on to one.
+//! A timeline at every scale: time in buckets of equal length, then in buckets of twice the length, and so on to a single one.
 //!
-//! Each bucket of each row tells the function in which most of the time in MPI was, what share of the bucket was in MPI, and the longest
-//! wait. All of it is exact at each scale, and not worked out of the scale below's rounded values. Memory is that of the result: calls come one by one, those of
-//! a row in the order of time. Filled by `timeline`.
+//! Each bucket of each row has the function with most of the time in MPI, the share of MPI, and the longest wait. All values are exact at each scale, and not
+//! computed from the rounded values of the scale below. Memory only holds the result: calls come one by one, those of a row in the order of time. Filled by
+//! `timeline`.
 
 use crate::pack::{Numbers, Packed};
 
-/// Buckets of all rows at the finest scale together, at most.
+/// Most buckets of all rows at the finest scale together.
 const MOST: usize = 1 << 21;
-/// Buckets of one row at the finest scale: powers of two, at least and at most.
+/// Least and most buckets of one row at the finest scale, as powers of two.
 const LEAST_POWER: u32 = 6;
 const MOST_POWER: u32 = 13;
 
@@ -23,7 +23,7 @@ struct Open {
 #[derive(Clone, Debug)]
 struct Level {
     buckets: usize,
-    /// Row by row.
+    /// Values row by row.
     dominant: Vec<u8>,
     share: Vec<u8>,
     wait: Vec<u64>,
@@ -41,7 +41,7 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Empty ones from one time to another.
+    /// Creates empty levels from one time to another.
     pub(crate) fn new(rows: usize, from: u64, to: u64) -> Self {
         let power = (MOST / rows.max(1)).max(1).ilog2();
         let power = power.clamp(LEAST_POWER, MOST_POWER);
@@ -60,12 +60,12 @@ impl Levels {
         }
     }
 
-    /// Length of a bucket at the finest scale, in picoseconds.
+    /// Returns the length of a bucket at the finest scale, in picoseconds.
     pub(crate) fn width(&self) -> u64 {
         self.width
     }
 
-    /// How many scales there are.
+    /// Returns the number of scales.
     pub(crate) fn depth(&self) -> usize {
         self.levels.len()
     }
@@ -75,11 +75,11 @@ impl Levels {
         (bucket as usize).min(self.levels[0].buckets - 1)
     }
 
-    /// A row was in a function, whose number is above 0, from one time to another.
+    /// Adds a row's call of a function, whose number is above 0, from one time to another.
     pub(crate) fn call(&mut self, row: usize, function: u8, from: u64, to: u64) {
         let (first, last) = (self.bucket(from), self.bucket(to));
         for bucket in first..=last {
-            // Times near the end of all times are those of a broken trace.
+            // Times near the end of the range occur only in a damaged trace.
             let begin = self
                 .from
                 .saturating_add((bucket as u64).saturating_mul(self.width));
@@ -106,7 +106,7 @@ impl Levels {
         }
     }
 
-    /// A row's bucket is over: its sums are those of half a bucket of the next scale.
+    /// Ends a row's bucket: its sums are added to the bucket of the next scale.
     fn close(&mut self, level: usize, row: usize) {
         let own = &mut self.levels[level];
         let Open { bucket, times } = std::mem::take(&mut own.open[row]);
@@ -122,14 +122,14 @@ impl Levels {
         let at = row * own.buckets + bucket;
         let length = u128::from(self.width) << level;
         own.dominant[at] = *function;
-        // What is there at all is seen.
+        // Any nonzero share remains visible.
         own.share[at] = (u128::from(all) * 255).div_ceil(length).min(255) as u8;
         if level + 1 < self.levels.len() {
             self.add(level + 1, row, bucket / 2, &times);
         }
     }
 
-    /// A row waited.
+    /// Adds a wait of a row.
     pub(crate) fn wait(&mut self, row: usize, from: u64, time: u64) {
         for bucket in self.bucket(from)..=self.bucket(from.saturating_add(time)) {
             let level = &mut self.levels[0];
@@ -138,7 +138,7 @@ impl Levels {
         }
     }
 
-    /// No more calls come.
+    /// Ends the input.
     pub(crate) fn end(&mut self) {
         for level in 0..self.levels.len() {
             for row in 0..self.rows {
@@ -153,8 +153,8 @@ impl Levels {
         }
     }
 
-    /// All scales for the page, the finest first: its buckets' functions, shares and waits, row by row. Waits as the power of two,
-    /// times four and rounded up, so that they are at most a fifth too long.
+    /// Returns all scales for the page, the finest first: its buckets' functions, shares and waits, row by row. Waits are binary logarithms, times four and
+    /// rounded up, so they are at most a fifth too long.
     pub(crate) fn packed(&self) -> Packed {
         let mut numbers = Numbers::default();
         for level in &self.levels {
@@ -168,7 +168,7 @@ impl Levels {
     }
 }
 
-/// Four times the binary logarithm, rounded up, plus one; 0 for nothing.
+/// Returns four times the binary logarithm, rounded up, plus one; 0 for 0.
 fn logarithm(value: u64) -> u8 {
     match value {
         0 => 0,
@@ -183,7 +183,7 @@ mod tests {
     /// 64 buckets of 100 ps.
     fn levels() -> Levels {
         let mut levels = Levels::new(MOST >> LEAST_POWER, 1000, 7400);
-        // Rows that nobody uses are slow to look at.
+        // Unused rows slow down the test.
         levels.rows = 2;
         levels
     }

@@ -1,8 +1,8 @@
-//! Single calls, messages and waits, in pages that a reader's browser unpacks when it shows them.
+//! Single calls, messages and waits, in pages that a reader's browser unpacks for display.
 //!
 //! A page has some thousand consecutive calls, and the messages and waits that became known meanwhile. All pages together have a limit:
-//! where more come, every second page is let go, and later every second of those, so that what is left is spread over the run. Filled by
-//! `timeline`.
+//! beyond it, every second page is dropped, and later every second of the rest, so that the remaining ones are spread over the run.
+//! Filled by `timeline`.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::pack::{Numbers, Packed};
 
-/// Calls of a page.
+/// Number of calls of a page.
 const CALLS: usize = 8192;
-/// Messages and waits of a page, at most.
+/// Most messages and waits of a page.
 const MOST_BESIDES: usize = 4 * CALLS;
 
 /// A single call.
@@ -23,18 +23,18 @@ pub(crate) struct OneCall<'a> {
     pub(crate) entry: u64,
     /// `None` if it never returned.
     pub(crate) exit: Option<u64>,
-    /// Its arguments, and what else is known of it.
+    /// Its arguments, and its other details.
     pub(crate) words: &'a str,
 }
 
-/// A message of which both sides are known.
+/// A message with both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// When the call that sent it was entered.
+    /// The entry of the call that sent it.
     pub(crate) sent: u64,
-    /// When the call that received it returned.
+    /// The return of the call that received it.
     pub(crate) received: u64,
     pub(crate) bytes: u64,
 }
@@ -45,29 +45,29 @@ pub(crate) struct Wait {
     pub(crate) row: usize,
     pub(crate) at: u64,
     pub(crate) time: u64,
-    /// The kind's number among all of them.
+    /// The index of its cause among all of them.
     pub(crate) kind: usize,
     pub(crate) row_waited_for: usize,
 }
 
-/// What a page is about.
+/// The description of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PageIndex {
-    /// Its number, by which its element is called.
+    /// Its number, which names its element.
     pub(crate) page: usize,
     /// The earliest time in it, in picoseconds, and the latest.
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// Calls.
+    /// Number of calls.
     pub(crate) calls: usize,
 }
 
 /// All pages.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    /// Bytes that they may take in the file.
+    /// Most bytes of the pages in the file.
     budget: usize,
-    /// Every how many pages one is kept.
+    /// One of this many pages is kept.
     stride: usize,
     size: usize,
     kept: Vec<(PageIndex, Packed)>,
@@ -75,12 +75,12 @@ pub(crate) struct Pages {
     open: Open,
 }
 
-/// Stands for a number in words whose numbers are kept apart.
+/// Marks a number in words whose numbers are stored separately.
 const NUMBER: char = '\u{1}';
-/// Digits of a number that is kept apart, at most: the page's script has all of these exactly.
+/// Most digits of a number that is stored separately: the page's script represents all of these exactly.
 const MOST_DIGITS: usize = 15;
 
-/// Words without their numbers, which calls have in common more often than all of the words, and the numbers.
+/// Splits words into a template without numbers, which calls share more often than the complete words, and the numbers.
 fn apart(words: &str) -> (String, Vec<u64>) {
     let (mut template, mut numbers) = (String::new(), Vec::new());
     let mut rest = words;
@@ -103,14 +103,14 @@ fn apart(words: &str) -> (String, Vec<u64>) {
     (template, numbers)
 }
 
-/// The page that is being filled.
+/// The page that is currently filled.
 #[derive(Debug, Default)]
 struct Open {
     from: u64,
     to: u64,
     calls: usize,
     columns: [Numbers; 6],
-    /// When the row's last call ended.
+    /// The end of the row's last call.
     ends: BTreeMap<usize, u64>,
     words: BTreeMap<String, u64>,
     in_order: Vec<String>,
@@ -127,7 +127,7 @@ impl Open {
 }
 
 impl Pages {
-    /// None yet; they may take so many bytes in the file.
+    /// Creates an empty set with this many bytes in the file.
     pub(crate) fn new(budget: usize) -> Self {
         Self {
             budget,
@@ -139,17 +139,17 @@ impl Pages {
         }
     }
 
-    /// Whether what comes now may be kept; else nobody has to work out its words.
+    /// True if the following calls may be kept; otherwise, their words need not be computed.
     pub(crate) fn wanted(&self) -> bool {
         self.next.is_multiple_of(self.stride)
     }
 
-    /// One more call.
+    /// Adds a call.
     pub(crate) fn call(&mut self, call: OneCall<'_>) {
         if self.wanted() {
             let open = &mut self.open;
             open.spans(call.entry, call.exit.unwrap_or(call.entry));
-            // A text's own sign would be taken for a number's.
+            // The text's own marker would be taken for a number.
             let (template, told) = apart(&call.words.replace(NUMBER, " "));
             let number = open.words.get(&template).copied().unwrap_or_else(|| {
                 let number = open.in_order.len() as u64;
@@ -163,7 +163,7 @@ impl Pages {
             functions.push(call.function.into());
             let before = open.ends.get(&call.row).copied().unwrap_or(0);
             gaps.push(call.entry.saturating_sub(before));
-            // 0: it never returned.
+            // 0 means that it never returned.
             times.push(
                 call.exit
                     .map_or(0, |exit| exit.saturating_sub(call.entry).saturating_add(1)),
@@ -177,7 +177,7 @@ impl Pages {
         }
     }
 
-    /// One more message.
+    /// Adds a message.
     pub(crate) fn message(&mut self, message: Message) {
         if self.wanted() && self.open.messages.len() < MOST_BESIDES {
             self.open
@@ -186,7 +186,7 @@ impl Pages {
         }
     }
 
-    /// One more call that waited.
+    /// Adds a call that waited.
     pub(crate) fn wait(&mut self, wait: Wait) {
         if self.wanted() && self.open.waits.len() < MOST_BESIDES {
             self.open.spans(wait.at, wait.at.saturating_add(wait.time));
@@ -219,7 +219,7 @@ impl Pages {
         }
     }
 
-    /// No more come: those that are kept, and every how many pages one is.
+    /// Ends the input, and returns the kept pages, and the stride: one of this many pages is kept.
     pub(crate) fn finish(mut self) -> (Vec<(PageIndex, Packed)>, usize) {
         if self.open.calls > 0 || !self.open.messages.is_empty() || !self.open.waits.is_empty() {
             self.close();
@@ -238,7 +238,7 @@ impl Open {
         self.in_order.iter().for_each(|words| numbers.text(words));
         numbers.append(in_words);
         numbers.push(self.messages.len() as u64);
-        // By columns, as numbers of one kind pack better.
+        // Stored by columns, as numbers of one kind pack better.
         let messages = &self.messages;
         messages.iter().for_each(|it| numbers.push(it.from as u64));
         messages.iter().for_each(|it| numbers.push(it.to as u64));

@@ -1,33 +1,34 @@
-//! How jobs that run come to their ends.
+//! Progress of running jobs.
 //!
-//! Whoever plays jobs is told which begin, and tells which end. Ends are told in the order of time, and none after an arrival of which nothing is known yet. Asked by the simulation.
+//! An implementation is notified of jobs that begin, and reports their ends. Ends are reported in the order of time, and none after an arrival that is still unknown.
+//! Used by the simulation.
 
 use std::collections::BTreeSet;
 
 use super::Simulation;
 use crate::job::{Job, Nanos};
 
-/// What comes next of jobs that run.
+/// The next event of running jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// This job ends at this time.
     End(Nanos, usize),
-    /// None ends until the time that was asked for, or ever.
+    /// No job ends until the requested time, or ever.
     Nothing,
-    /// It is not known yet; asking again continues. Said now and then by who works for long, so that others can be looked at.
+    /// It is not known yet; call again to continue. Returned occasionally by implementations with long computations, so that callers can do other work.
     Pause,
 }
 
-/// How jobs that run come to their ends. Implement it for jobs of your own.
+/// Determines the ends of running jobs. Implement it for custom jobs.
 pub trait Progress {
-    /// A job begins at `now`, no earlier than anything that this was told or told of: its rank `i` on host `places[i]`.
+    /// Begins a job at `now`, which is no earlier than any time passed to or returned by this progress: its rank `i` is on host `places[i]`.
     fn begin(&mut self, now: Nanos, job: usize, places: &[u32]);
 
-    /// The next job that ends, not after `until`.
+    /// Returns the next job that ends, not after `until`.
     fn next_end(&mut self, until: Option<Nanos>) -> Next;
 }
 
-/// Jobs that run as long as they say, and no longer than their users say.
+/// Jobs that run for their declared duration, up to their users' estimates.
 #[derive(Clone, Debug)]
 pub struct AsLong<'a> {
     jobs: &'a [Job],
@@ -35,7 +36,7 @@ pub struct AsLong<'a> {
 }
 
 impl<'a> AsLong<'a> {
-    /// The jobs of a simulation: those that run now have begun when it says.
+    /// Creates the progress of a simulation's jobs: running ones have begun at the recorded times.
     pub fn of(simulation: &Simulation<'a>) -> Self {
         let mut own = Self {
             jobs: simulation.jobs,

@@ -1,7 +1,7 @@
 //! A simulation's state as plain values.
 //!
-//! It is that between two steps; with the machine, the jobs and the policies it says everything that is to come, but for how far jobs are that run, which is whose who plays them. A state may come from a file that anybody wrote, so it is checked before it is used. Called by
-//! `belljar simulate`, which keeps states of long simulations.
+//! It is the state between two steps. With the machine, the jobs and the policies it determines all further events, except for the progress of running jobs, which is
+//! saved separately. A state may come from an untrusted file, so it is checked before use. Used by `belljar simulate`, which keeps states of long simulations.
 
 use std::collections::BTreeSet;
 
@@ -13,30 +13,30 @@ use crate::load::{Load, LoadsState};
 use crate::routing::Way;
 use crate::selection::Hosts;
 
-/// All that changes of a [`Simulation`].
+/// The mutable state of a [`Simulation`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MixState {
     end: Nanos,
     arrived: usize,
-    /// Jobs that wait, in the order of the queue.
+    /// Waiting jobs, in the order of the queue.
     waiting: Vec<usize>,
-    /// Jobs that run, and the ways of their flows.
+    /// Running jobs, and the routes of their flows.
     running: Vec<(usize, Vec<Vec<u32>>)>,
     jobs: Vec<JobOutcome>,
     loads: LoadsState,
     history: Vec<Load>,
     snapshots: Vec<(Nanos, Vec<u64>)>,
-    /// What scheduler, selection, mapping and router remember.
+    /// The states of scheduler, selection, mapping and router.
     policies: [Vec<u8>; 4],
 }
 
-/// Why a simulation cannot continue from a state.
+/// The error for a state from which a simulation cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the state of the simulation is damaged, or of another one")]
 pub struct MixStateError;
 
 impl Simulation<'_> {
-    /// All that changes, between two steps.
+    /// Returns the mutable state between two steps.
     pub fn save(&self) -> MixState {
         let ways = |under: &Under| under.ways.iter().map(|way| way.to_vec()).collect();
         let policies = &self.policies;
@@ -62,10 +62,10 @@ impl Simulation<'_> {
         }
     }
 
-    /// Continues from `state`, which anybody may have written.
+    /// Continues from an untrusted `state`.
     ///
     /// # Errors
-    /// When it is none of this simulation; then this must not be used any more.
+    /// Returns an error if it does not fit this simulation; it must not be used any more then.
     pub fn restore(&mut self, state: MixState) -> Result<(), MixStateError> {
         let sound = self.is_sound(&state)
             && state.loads.carries(&self.carried_by(&state.running))
@@ -125,7 +125,7 @@ impl Simulation<'_> {
             && times.max().unwrap_or(0) == state.end
     }
 
-    /// What became of each job could have, until the state's time.
+    /// True if each job's outcome is possible until the state's time.
     fn are_jobs_sound(&self, state: &MixState) -> bool {
         let hosts = self.machine.topology.hosts();
         let mut jobs = state.jobs.iter().zip(self.jobs).enumerate();
@@ -147,7 +147,7 @@ impl Simulation<'_> {
             })
     }
 
-    /// Those that have come and did not start wait, each once, the highest priority first.
+    /// True if the jobs that have arrived and not started are waiting, each once, the highest priority first.
     fn is_queue_sound(&self, state: &MixState) -> bool {
         let Some((came, coming)) = self.order.split_at_checked(state.arrived) else {
             return false;
@@ -170,7 +170,7 @@ impl Simulation<'_> {
             && next.is_none_or(|next| next > state.end || state.history.is_empty())
     }
 
-    /// Those that began and did not end run, on hosts that no other one has.
+    /// True if the jobs that began and did not end are running, on distinct hosts.
     fn are_running_sound(&self, state: &MixState) -> bool {
         let links = self.machine.topology.links().len() as u32 * 2;
         let jobs = state
@@ -189,7 +189,7 @@ impl Simulation<'_> {
         })
     }
 
-    /// What links carry of these jobs, in bits a second.
+    /// Returns the load of links by these jobs, in bits a second.
     fn carried_by(&self, running: &[(usize, Vec<Vec<u32>>)]) -> Vec<u64> {
         let mut sums = vec![0_u64; self.machine.topology.links().len() * 2];
         for (job, ways) in running {

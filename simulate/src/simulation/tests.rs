@@ -13,7 +13,8 @@ use crate::shapes::two_levels;
 
 const SECOND: Nanos = 1_000_000_000;
 
-/// A job of so many ranks that comes and runs so many seconds, and sends 1 Gb/s of each rank around a ring.
+/// A job of this many ranks that arrives and runs for these times, in seconds, and sends 1 Gb/s from each rank around a
+/// ring.
 fn job(arrival: u64, ranks: u32, seconds: u64) -> Job {
     Job {
         name: Arc::from("ring"),
@@ -58,7 +59,7 @@ fn starts(of: &Simulated) -> Vec<Nanos> {
 
 #[test]
 fn jobs_wait_for_hosts_and_for_those_before_them() {
-    // Eight hosts: the second has to wait for the first, the third waits with FCFS and need not with EASY.
+    // Eight hosts: the second has to wait for the first, the third waits with FCFS but not with EASY.
     let jobs = [job(0, 6, 10), job(1, 4, 10), job(2, 2, 5)];
     assert_eq!(starts(&simulated(&jobs, policies(Fcfs), &[])), [0, 10, 10]);
     let easy = simulated(&jobs, policies(Easy), &[]);
@@ -73,7 +74,7 @@ fn jobs_wait_for_hosts_and_for_those_before_them() {
     assert_eq!((measures.mean_wait_s, measures.longest_wait_s), (3.0, 9.0));
     let second = JobMeasures::of(&easy, 1, &jobs).unwrap();
     assert_eq!((second.slowdown, second.bounded), (1.9, 1.9));
-    // Five seconds count as ten, and never less than one.
+    // Five seconds count as ten, and the result is never less than one.
     assert_eq!(JobMeasures::of(&easy, 2, &jobs).unwrap().bounded, 1.0);
 }
 
@@ -103,7 +104,7 @@ fn links_carry_what_jobs_send_while_they_run() {
         .iter()
         .map(|(_, loads)| loads.iter().sum())
         .collect();
-    // A ring of two below one switch: two flows over two links each. The other goes over four.
+    // A ring of two below one switch: two flows over two links each. The other uses four.
     let giga = 1_000_000_000;
     assert_eq!(sums, [4 * giga, 16 * giga, 12 * giga, 0]);
     let maxima: Vec<u64> = of.loads.iter().map(|load| load.maximum / giga).collect();
@@ -120,7 +121,7 @@ fn links_carry_what_jobs_send_while_they_run() {
 
 #[test]
 fn a_policy_without_hosts_to_give_has_the_job_wait() {
-    // Hosts 0, 1 and 4 to 6 are taken at 2, so that of three free ones no three follow one another.
+    // Hosts 0, 1 and 4 to 6 are taken at 2, so that the three free ones are not consecutive.
     let jobs = [job(0, 2, 3), job(0, 2, 2), job(0, 3, 4), job(2, 3, 1)];
     let contiguous = Policies {
         selection: Box::new(Contiguous),

@@ -1,9 +1,9 @@
-//! Converts run directories' traces and prints how many bytes a call takes, by what they tell, and how many
-//! millions of calls are written, read, and read without times in a second of the processor's time, and how many the reader of
-//! structure alone goes over.
+//! Converts run directories' traces and prints figures in three groups. The first is the bytes of a call by section; the
+//! second is the millions of calls written and read in a second of processor time, with and without times; the third is the
+//! same for the structure reader.
 //!
-//! `cargo run --release -p belljar-archive --example measure -- [--calls N] RUN-DIRECTORY...`; with `--calls` the first
-//! so many calls of each trace.
+//! `cargo run --release -p belljar-archive --example measure -- [--calls N] RUN-DIRECTORY...`; `--calls` limits it to the
+//! first N calls of each trace.
 #![allow(clippy::print_stdout)] // A program of its own: it prints.
 
 use std::error::Error;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use belljar_archive::{Sizes, StructureReader, TraceReader, TraceWriter};
 use belljar_trace::{Event, TRACE_FILE, TraceState};
 
-/// How long, at least, writing and reading is repeated for a speed.
+/// Least time for which writing and reading is repeated to measure a speed.
 const LONG_ENOUGH: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -103,7 +103,7 @@ fn measure(path: &Path, most: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Time of the processor that this thread took, which others on the machine do not change much.
+/// Processor time of this thread, which is hardly affected by other load on the machine.
 fn taken() -> Result<Duration, Box<dyn Error>> {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds = told.split(' ').next().unwrap_or_default();

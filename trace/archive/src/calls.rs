@@ -1,11 +1,11 @@
-//! What is alike in calls of ranks and iterations that do the same.
+//! Signatures: the common part of calls of ranks and iterations that do the same.
 //!
-//! A call becomes a signature by what its thread's calls told before; signatures have numbers in a dictionary. Used alike by
-//! the writer and by readers.
+//! A call becomes a signature relative to its thread's earlier calls; a dictionary numbers the signatures. Used by both the
+//! writer and the readers.
 
 /// Signatures by number.
 pub(crate) mod dictionary;
-/// Calls without what differs between ranks and iterations.
+/// Calls without the parts that differ between ranks and iterations.
 pub(crate) mod signature;
-/// What is known of a thread after each call.
+/// A thread's known state after each call.
 pub(crate) mod stream;

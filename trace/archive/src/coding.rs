@@ -1,6 +1,7 @@
-//! How numbers and sequences become bits: an arithmetic coder, and models of what recurs.
+//! Encoding of numbers and sequences as bits: an arithmetic coder, and models of recurring values.
 //!
-//! Nothing here knows what the numbers mean. Used by what stands in chunks: structure, operands and times.
+//! The coding does not depend on the meaning of the numbers. Used by the sections of chunks: structure, operands and
+//! times.
 
 /// The arithmetic coder.
 pub(crate) mod coder;

@@ -1,7 +1,7 @@
-//! A trace of an earlier version, written again in the current one.
+//! Conversion of a trace of an earlier version to the current one.
 //!
-//! The calls stay the same. A trace that breaks off is converted as far as it is whole, and breaks off there. Called by
-//! `belljar trace convert`.
+//! The calls stay the same. A trace that breaks off is converted up to its end, and the copy breaks off there as well.
+//! Used by `belljar trace convert`.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,17 +12,18 @@ use crate::failed;
 use crate::versions::TraceReader;
 use crate::writer::TraceWriter;
 
-/// Writes the trace at `from` to the new file `to`, in the current version of the format. Returns how the trace at
-/// `from` ended.
+/// Writes the trace at `from` to the new file `to`, in the current version of the format. Returns the end state of the
+/// trace at `from`.
 ///
 /// # Errors
-/// [`TraceError`] when one cannot be read or the other not be written, as when it exists; no file is left then.
+/// Returns [`TraceError`] if the trace cannot be read or the new file cannot be written, such as when it exists; the
+/// new file is removed then.
 pub fn convert(from: &Path, to: &Path) -> Result<TraceState, TraceError> {
     let mut reader = TraceReader::open(from)?;
     let file = File::create_new(to).map_err(|source| failed("create", to, source))?;
     let written = copy(&mut reader, file, to);
     if written.is_err() {
-        // The error is returned; half a file would only add to it.
+        // The original error is returned, so an error here is ignored.
         let _ = fs::remove_file(to);
     }
     written.map(|()| reader.state().clone())

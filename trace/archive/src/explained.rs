@@ -1,15 +1,15 @@
 //! Operations that `MPI_Start` begins, in traces of versions before 14.
 //!
-//! Before version 14 a start records amounts, root and communicator, but neither operation nor send mode. Both are those
-//! of the process's earlier calls that prepared a request with the same record. If such calls differ, the operation
-//! stays unknown and the mode is the standard one. Called by the reader for each event of an earlier version.
+//! Before version 14 a start records amounts, root and communicator, but neither operation nor send mode. Both are taken
+//! from the process's earlier calls that prepared a request with the same record. If such calls differ, the operation
+//! stays unknown and the mode is the standard one. Used by the reader for each event of an earlier version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_mpi::{CallKind, Operation};
 use belljar_trace::{Collective, Event, Phase, Transfer, TransferKind};
 
-/// Prepared operations that are kept of a process, and of all.
+/// Most prepared operations kept for a process, and for all.
 const MOST_OF_PROCESS: usize = 1 << 10;
 const MOST: usize = 1 << 16;
 
@@ -22,12 +22,12 @@ pub(crate) struct Prepared {
     transfers: BTreeMap<Process, Vec<Transfer>>,
     collectives: BTreeMap<Process, Vec<Collective>>,
     kept: usize,
-    /// Processes that prepared more than is kept: nothing is concluded for them.
+    /// Processes that prepared more than is kept: their operations stay unknown.
     full: BTreeSet<Process>,
 }
 
 impl Prepared {
-    /// Keeps the operations that the event prepares, and completes those that it starts.
+    /// Records the operations that the event prepares, and completes the operations that it starts.
     pub(crate) fn explain(&mut self, event: &mut Event) {
         let process = (event.node, event.process);
         if event.meaning().kind == CallKind::Start {
@@ -96,7 +96,7 @@ impl Prepared {
     }
 }
 
-/// Adds prepared operations that are new to the known ones of a process. False if there were too many to keep.
+/// Adds new prepared operations to the known ones of a process. Returns false if there were too many to keep.
 fn keep<'e, T: Clone + PartialEq + 'e>(
     known: &mut Vec<T>,
     prepared: impl Iterator<Item = &'e T>,

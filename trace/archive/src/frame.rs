@@ -1,33 +1,33 @@
 //! Chunks in a file: kind, length, checksum, payload.
 //!
-//! A chunk is a kind (one byte), the length of its payload and a CRC-32 (32 bits each, little endian) of all
-//! that and the payload. What is read grows with what is there: a length that lies costs nothing. Called by
-//! the writer and the readers.
+//! A chunk is a kind (one byte), the length of its payload, a CRC-32 of kind, length and payload (32 bits each, little
+//! endian), and the payload. Memory grows with the bytes actually read, so a false length costs nothing. Used by the
+//! writer and the readers.
 
 use std::io::{Read, Seek, SeekFrom};
 
 /// Bytes before a payload.
 pub(crate) const HEAD: usize = 1 + 4 + 4;
 
-/// Most bytes of a payload, packed or not.
+/// Most bytes of a payload, packed or unpacked.
 pub(crate) const MOST: usize = 64 << 20;
 
-/// What a chunk holds.
+/// The contents of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// What is known before the first call.
+    /// Data that precedes the first call.
     Header = 0,
-    /// The end, with what tracers have to say.
+    /// The end, with the tracers' summaries.
     Footer = 1,
     /// New signatures.
     Dictionary = 2,
-    /// Which calls each thread made, as a grammar.
+    /// The sequences of calls of each thread, as a grammar.
     Structure = 3,
     /// Pointers and other words that differ from call to call.
     Operands = 4,
-    /// When calls were entered and left, and in which order the file had them.
+    /// Entry and exit times of calls, and their order in the file.
     Times = 5,
-    /// Records of probes, in a file of their own.
+    /// Records of probes, in a separate file.
     Probes = 6,
 }
 
@@ -59,15 +59,16 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A chunk's kind and, if it was wanted, its payload.
+/// A chunk's kind and, if wanted, its payload.
 pub(crate) struct Chunk {
     pub(crate) kind: Kind,
     pub(crate) payload: Option<Vec<u8>>,
-    /// Bytes in the file, the head with them.
+    /// Bytes in the file, including the head.
     pub(crate) length: u64,
 }
 
-/// Checks that a file has whole chunks from the current position to the offset `end`. Returns the fault.
+/// Checks that a file consists of whole chunks from the current position to the offset `end`. Returns the fault, if
+/// any.
 pub(crate) fn verify(file: &mut (impl Read + Seek), end: u64) -> Result<(), String> {
     let mut at = file.stream_position().map_err(|error| error.to_string())?;
     while at < end {
@@ -81,7 +82,7 @@ pub(crate) fn verify(file: &mut (impl Read + Seek), end: u64) -> Result<(), Stri
     }
 }
 
-/// Reads a chunk, or goes past its payload where its kind is not `wanted`; `None` at the file's end.
+/// Reads a chunk, or skips its payload if its kind is not `wanted`; `None` at the file's end.
 pub(crate) fn take(
     file: &mut (impl Read + Seek),
     wanted: impl Fn(Kind) -> bool,
@@ -117,7 +118,7 @@ pub(crate) fn take(
         }
         Some(payload)
     } else {
-        // The last byte is read, so that a chunk that is cut short is noticed.
+        // Reads the last byte to detect a truncated chunk.
         if length > 0 {
             file.seek(SeekFrom::Current(length as i64 - 1))
                 .map_err(failed)?;

@@ -1,34 +1,34 @@
-//! The header of a trace: what is known before the first call.
+//! The header of a trace: data that precedes the first call.
 //!
-//! Called by the writer and the readers.
+//! Used by the writer and the readers.
 
 use belljar_trace::{MOST_FRAMES, TraceHeader, VERSION, codec};
 use bincode::{Decode, Encode};
 
-/// What calls of a trace tell besides what all tell.
+/// Optional contents of a trace's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Whether they tell what their nodes' time went into.
+    /// True if they have accounts of their nodes' time.
     pub accounted: bool,
-    /// How many frames of their stacks they tell, at most; without any, calls have no sites.
+    /// Most stack frames of a call site; 0 if calls have no sites.
     pub frames: u8,
 }
 
-/// What is known before the first call.
+/// Data that precedes the first call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) trace: TraceHeader,
     pub(crate) contents: Contents,
 }
 
-/// The part of a header that all versions have.
+/// The part of a header that all versions share.
 #[derive(Encode, Decode)]
 struct Plain {
     trace: TraceHeader,
     accounted: bool,
 }
 
-/// The same with the number of frames.
+/// The same plus the number of frames.
 #[derive(Encode, Decode)]
 struct Sited {
     plain: Plain,
@@ -43,10 +43,10 @@ struct Versioned {
 }
 
 impl Header {
-    /// The header's record in the current version.
+    /// Encodes the header in the current version.
     ///
     /// # Errors
-    /// What is wrong with it, where it could not be read again.
+    /// Returns the fault if the result could not be read again.
     pub(crate) fn encode(self) -> Result<Vec<u8>, String> {
         self.trace.check(VERSION)?;
         let Contents { accounted, frames } = self.contents;
@@ -65,10 +65,10 @@ impl Header {
         Ok(bytes)
     }
 
-    /// The header whose record a trace of this version has.
+    /// Decodes the header of a trace of this version.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the fault.
     pub(crate) fn decode(version: u16, payload: &[u8]) -> Result<Self, String> {
         let decoded: Versioned = codec::decode(payload).map_err(|error| error.to_string())?;
         let Sited { plain, frames } = decoded.sited;

@@ -1,9 +1,8 @@
-//! The trace file: written during a run, read after the fact, in all its versions.
+//! The trace file: written during a run, read afterwards, in all its versions.
 //!
-//! A [`TraceWriter`] takes a run's calls one after another, a [`TraceReader`] gives them back, each with all its
-//! fields, as far as a damaged or unfinished file is whole. A
-//! [`StructureReader`] gives who called what, as a grammar, without reading times. Nothing here knows of guests:
-//! calls are `belljar-trace`'s events. Called by runs, analyses and conversions.
+//! A [`TraceWriter`] takes a run's calls one after another; a [`TraceReader`] returns them with all their fields, up to the first damage or the end of an unfinished
+//! file. A [`StructureReader`] returns the sequences of calls as a grammar, without reading times. This crate does not access guests: calls are `belljar-trace`'s events.
+//! Used by runs, analyses and conversions.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), belljar_trace::TraceError> {
@@ -23,9 +22,8 @@
 //!
 //! # The file
 //!
-//! A file is the magic, version 14 (11 to 13 are read, too; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of
-//! each, then its payload. Nothing written is ever changed. The first chunk is the header, the last the footer;
-//! between them stand groups of four, each with up to 65,536 calls and written at once:
+//! A file consists of the magic, version 14 (11 to 13 are read, too; 16 bits, little endian), and chunks (`frame`): kind, length and CRC-32 of each, then its payload.
+//! Written bytes never change. The first chunk is the header, the last the footer; between them are groups of four, each with up to 65,536 calls and written at once:
 //!
 //! | chunk | payload |
 //! |---|---|
@@ -34,67 +32,64 @@
 //! | operands | argument words that differ from call to call, and how many calls records of several stand for (`operands`) |
 //! | times | the lengths of gaps and durations (32 bits each), gaps, durations, and vCPUs, accounts and order (`times`) |
 //!
-//! What is read is good as far as the last whole group. A reader goes past chunks that it does not need.
+//! Data is valid up to the last whole group. A reader skips chunks that it does not need.
 //!
 //! # Structure
 //!
-//! A thread's call becomes a *signature* (`signature`): the event without its thread and times. Ranks become
-//! relative to the caller's own in the communicator, going round where its size is known; a started request is
-//! told as the next one, a completed one by how many that are active were started later; pointers, displacements
-//! and large handles leave it as *operands*. So ranks and iterations that do the same have the same signature.
-//! What a thread's calls told of communicators and requests before (`stream`) is followed alike on both sides.
+//! A thread's call becomes a *signature* (`signature`): the event without its thread and times. Ranks become relative to the caller's rank in the communicator, modulo
+//! its size if known. A started request is encoded as the next one, a completed one by the number of active requests that were started later. Pointers, displacements and
+//! large handles are stored separately as *operands*. Ranks and iterations that do the same therefore have the same signature. Writer and reader track a thread's
+//! communicators and requests in the same way (`stream`).
 //!
-//! The chunk's sequences of signatures, one for threads that have the same, become a grammar with repetitions
-//! (`grammar`). It starts anew in each chunk, where a loop costs some bytes again; the dictionary and what is
-//! known of threads carry over.
+//! The chunk's sequences of signatures, with equal ones stored once, become a grammar with repetitions (`grammar`). The grammar restarts in each chunk, which costs some
+//! bytes for each loop; the dictionary and the state of threads carry over.
 //!
 //! # Times
 //!
-//! Cycles from a thread's call to its next are told in the context of the two signatures, those in a call in
-//! that of its own, by all threads together (`column`): as what followed the numbers before last time, as one of
-//! the last eight of the context, as one of the last 32 of the two functions, or spelled out. All decisions go
-//! through an arithmetic coder with adapting probabilities (`coder`), as do structure and operands. The order in
-//! which the file had the calls is that of their exits, by cycle and node; what differs from it is told.
+//! Cycles from a thread's call to its next are coded in the context of the two signatures, cycles in a call in the context of its signature. All threads share the models
+//! (`column`). A number is coded as the last successor of the previous numbers, as one of the last eight of the context, as one of the last 32 of the two functions, or
+//! in full. All decisions, including structure and operands, go through an arithmetic coder with adaptive probabilities (`coder`). The default order of calls is by their
+//! exits, by cycle and node; the file stores only deviations from it.
 //!
 //! # Bounds
 //!
-//! A writer holds the calls of one chunk, the dictionary (emptied when it has more than 131,072 signatures or
-//! 8 MiB of them) and 1,024 requests and 4,096 communicators of each thread. A reader refuses what is beyond, and
-//! whatever contradicts itself, with the place. Its tables have a fixed size for a chunk's number of calls.
+//! A writer holds the calls of one chunk, the dictionary, and 1,024 requests and 4,096 communicators of each thread. The dictionary is emptied when it has more than
+//! 131,072 signatures or 8 MiB of them. A reader rejects data beyond these limits and contradictory data, and reports the place. Its tables have a fixed size for a
+//! chunk's number of calls.
 //!
 //! # Sizes
 //!
-//! `cargo run --release -p belljar-archive --example measure -- RUN-DIRECTORY...` prints what traces take.
+//! `cargo run --release -p belljar-archive --example measure -- RUN-DIRECTORY...` prints the sizes of traces.
 
-/// What is alike in calls of ranks and iterations that do the same.
+/// The common part of calls of ranks and iterations that do the same.
 mod calls;
-/// How numbers and sequences become bits.
+/// Encoding of numbers and sequences as bits.
 mod coding;
-/// The same calls in another version.
+/// Conversion between versions.
 mod convert;
 /// Operations of persistent requests, in traces of earlier versions.
 mod explained;
 /// Chunks in a file.
 mod frame;
-/// What is known before the first call.
+/// Data that precedes the first call.
 mod header;
-/// Readers that report how far they are.
+/// Readers that report their positions.
 mod observed;
 /// Words that differ from call to call.
 mod operands;
-/// What probes of the user's saw, in a file of its own.
+/// Records of the user's probes, in a separate file.
 mod probes;
-/// Reading all of it, or structure alone.
+/// Reading of the whole trace, or of its structure alone.
 mod reader;
 /// A writer's state.
 mod saved;
-/// Which calls the threads of a chunk made.
+/// The sequences of calls of a chunk's threads.
 mod structure;
-/// When they were entered and left.
+/// Entry and exit times of calls.
 mod times;
 /// One reader for all versions.
 mod versions;
-/// Writing it.
+/// Writing of traces.
 mod writer;
 
 use std::io;
@@ -124,12 +119,12 @@ struct Footer {
     summary: TraceSummary,
 }
 
-/// Bytes of a trace by what they tell.
+/// Bytes of a trace by section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Sizes {
-    /// Which calls each thread made.
+    /// The sequences of calls of each thread.
     pub structure: u64,
-    /// What the calls are.
+    /// The signatures of calls.
     pub signatures: u64,
     /// Pointers and other words that differ from call to call.
     pub operands: u64,
@@ -144,7 +139,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// All of them.
+    /// Returns the total.
     pub fn total(&self) -> u64 {
         self.checked_total().unwrap_or(u64::MAX)
     }
@@ -164,7 +159,7 @@ impl Sizes {
     }
 }
 
-/// What the host refused to do with a trace.
+/// Creates the error for a failed file operation on a trace.
 fn failed(action: &'static str, path: &Path, source: io::Error) -> TraceError {
     TraceError::Io {
         action,

@@ -1,6 +1,7 @@
-//! Readers that report how far they are.
+//! Readers that report their positions.
 //!
-//! Analyses read a trace once or several times; a caller that shows progress observes all readers that its thread opens meanwhile.
+//! Analyses read a trace once or several times. A caller that shows progress observes all readers that its thread opens in that
+//! time.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A reader's place in its file.
+/// A reader's position in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadPosition {
     /// The number of the reader: later ones have higher numbers.
     pub reader: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub offset: u64,
     /// Bytes of the file.
     pub length: u64,
@@ -25,12 +26,12 @@ thread_local! {
     static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
 }
 
-/// Does `work`; readers that this thread opens meanwhile report their positions to `observer` after each chunk.
+/// Runs `work`; readers that this thread opens in that time report their positions to `observer` after each chunk.
 pub fn observed<T>(
     observer: impl Fn(&Path, ReadPosition) + 'static,
     work: impl FnOnce() -> T,
 ) -> T {
-    /// Puts the observer of an outer call back, also after a panic.
+    /// Restores the observer of an outer call, also after a panic.
     struct Before(Option<Observer>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -55,7 +56,7 @@ impl fmt::Debug for Observation {
 }
 
 impl Observation {
-    /// Of a reader of the file at `path`, if this thread has an observer.
+    /// Begins the observation of a reader of the file at `path`, if this thread has an observer.
     pub(crate) fn begin(path: &Path, length: u64) -> Option<Self> {
         static READERS: AtomicU64 = AtomicU64::new(1);
         OBSERVER.with_borrow(Option::is_some).then(|| Self {
@@ -65,7 +66,7 @@ impl Observation {
         })
     }
 
-    /// Reports that so many bytes were read. Readers that moved to another thread report nothing.
+    /// Reports the number of bytes read. Readers that were moved to another thread report nothing.
     pub(crate) fn report(&self, offset: u64) {
         let observer = OBSERVER.with_borrow(Clone::clone);
         if let Some(observer) = observer {
@@ -100,7 +101,7 @@ mod tests {
             || [read(), read()],
         );
         assert_eq!(counts[0], counts[1]);
-        // Nothing is observed any more.
+        // Observation has ended.
         assert_eq!(read(), counts[0]);
         let seen = seen.take();
         let length = fs::metadata(&path).unwrap().len();

@@ -1,9 +1,8 @@
 //! Words that differ from call to call: pointers, displacements, large handles.
 //!
-//! Each is told in the context of its thread, its call's signature and its place among the arguments, else in
-//! that of thread and place, since calls of several functions have the same buffers. A `Column` of differences
-//! tells them. How many calls a record of several stands for is told here, too, so that who asks for counts alone needs no times. Called by
-//! the writer and the reader.
+//! Each is coded in the context of its thread, its call's signature and its argument index. The fallback is the context of thread and
+//! index, since calls of several functions use the same buffers. They are coded by a `Column` of differences. The numbers of calls that
+//! records stand for are stored here, too, so that readers of counts need no times. Used by the writer and the reader.
 
 use crate::calls::signature::Signature;
 use crate::coding::coder::Coder;
@@ -13,13 +12,13 @@ use crate::coding::column::{Column, Context, mix};
 #[derive(Debug)]
 pub(crate) struct Operands {
     column: Column,
-    /// How many calls records of several stand for.
+    /// Numbers of calls that records stand for.
     counts: Option<Box<Column>>,
     calls: usize,
 }
 
 impl Operands {
-    /// For a chunk of so many calls.
+    /// Creates the operands of a chunk with this number of calls.
     pub(crate) fn new(calls: usize) -> Self {
         Self {
             column: Column::new(calls, true),
@@ -28,7 +27,7 @@ impl Operands {
         }
     }
 
-    /// Begins anew, for a chunk of so many calls.
+    /// Restarts for a chunk with this number of calls.
     pub(crate) fn restart(&mut self, calls: usize) {
         self.column.restart(calls);
         self.calls = calls;
@@ -37,7 +36,7 @@ impl Operands {
         }
     }
 
-    /// The operands of a thread's next call.
+    /// Codes the operands of a thread's next call.
     pub(crate) fn code<C: Coder>(
         &mut self,
         coder: &mut C,
@@ -59,7 +58,7 @@ impl Operands {
             told(before);
         }
     }
-    /// How many calls the record stands for that was just told of. Most chunks have none, and no column for them.
+    /// Codes the number of calls that the latest record stands for. Most chunks have no such records, and so no such column.
     pub(crate) fn code_count<C: Coder>(
         &mut self,
         coder: &mut C,

@@ -1,9 +1,9 @@
-//! The file of what probes of the user's saw: `probes.bjc`, beside a run's trace.
+//! The file of the records of user's probes: `probes.bjc`, next to a run's trace.
 //!
-//! It is the magic, a version (16 bits, little endian), and chunks as a trace has them ([`frame`](crate::frame)): a
-//! header, records by up to `CHUNK_RECORDS`, and at a whole run's end a footer. A chunk of records is their length
-//! when unpacked (32 bits), and bincode packed with zstd, with a table of their call sites. Nothing written is ever changed. Files of anybody's are read
-//! as far as they are whole. Written by the run's recorder, read by analyses.
+//! It consists of the magic, a version (16 bits, little endian), and chunks in the format of a trace ([`frame`](crate::frame)). The chunks are a
+//! header, up to `CHUNK_RECORDS` records each, and at a whole run's end a footer. A chunk of records is its unpacked length (32 bits), and bincode
+//! packed with zstd, with a table of the call sites. Written bytes never change. Files are untrusted and are read up to the first damage. Written by
+//! the run's recorder, read by analyses.
 
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom, Write};
@@ -20,7 +20,7 @@ use bincode::{Decode, Encode};
 use crate::failed;
 use crate::frame::{self, Kind};
 
-/// What the file begins with.
+/// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"BelljarP";
 
 /// Version of the format.
@@ -32,13 +32,13 @@ const EARLIER_VERSION: u16 = 2;
 /// Bytes of magic and version.
 const START: u64 = 10;
 
-/// Records of a chunk, at most.
+/// Most records of a chunk.
 const CHUNK_RECORDS: usize = 1 << 13;
 
-/// How hard zstd tries.
+/// The compression level of zstd.
 const LEVEL: i32 = 3;
 
-/// What is known before the first record.
+/// Data that precedes the first record.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct ProbesHeader {
     /// The run.
@@ -61,7 +61,7 @@ struct Saved {
     pending: Recorded,
 }
 
-/// Writes such a file.
+/// Writes a file of probe records.
 #[derive(Debug)]
 pub struct ProbesWriter {
     file: File,
@@ -72,10 +72,10 @@ pub struct ProbesWriter {
 }
 
 impl ProbesWriter {
-    /// Begins in `file`, which is empty and at `path`.
+    /// Creates a writer for `file`, which is empty and at `path`.
     ///
     /// # Errors
-    /// [`TraceError`] when the host refuses it, or what is to be written could not be read again.
+    /// Returns [`TraceError`] if writing fails, or if the header could not be read again.
     pub fn over(file: File, path: &Path, header: &ProbesHeader) -> Result<Self, TraceError> {
         let mut writer = Self {
             file,
@@ -98,7 +98,7 @@ impl ProbesWriter {
     /// Adds a record. It reaches the file when a chunk is full, or with [`flush`](Self::flush).
     ///
     /// # Errors
-    /// [`TraceError`] when a chunk could not be written.
+    /// Returns [`TraceError`] if a chunk could not be written.
     pub fn push(&mut self, record: ProbeRecord) -> Result<(), TraceError> {
         self.pending.0.push(record);
         match self.pending.0.len() >= CHUNK_RECORDS {
@@ -107,10 +107,10 @@ impl ProbesWriter {
         }
     }
 
-    /// Writes what waits for a full chunk.
+    /// Writes the pending records.
     ///
     /// # Errors
-    /// [`TraceError`] when the host refuses it.
+    /// Returns [`TraceError`] if writing fails.
     pub fn flush(&mut self) -> Result<(), TraceError> {
         if self.pending.0.is_empty() {
             return Ok(());
@@ -127,10 +127,10 @@ impl ProbesWriter {
         Ok(())
     }
 
-    /// Writes what waits, and the end of a whole run's file.
+    /// Writes the pending records, and the footer of a whole run's file.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// The same as for [`flush`](Self::flush).
     pub fn finish(mut self, end: ProbesEnd) -> Result<(), TraceError> {
         self.flush()?;
         let records = self.records;
@@ -141,19 +141,19 @@ impl ProbesWriter {
         self.cut()
     }
 
-    /// Cuts the file where it ends now: what an earlier try wrote beyond is no part of it.
+    /// Truncates the file at the current end, to drop bytes that an earlier attempt wrote beyond it.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// The same as for [`flush`](Self::flush).
     pub fn cut(&self) -> Result<(), TraceError> {
         let cut = self.file.set_len(self.length);
         cut.map_err(|source| failed("write", &self.path, source))
     }
 
-    /// How far it is, to be [continued](Self::resume) later.
+    /// Returns its state for [`resume`](Self::resume).
     ///
     /// # Errors
-    /// When there is more of it than can be read again.
+    /// Fails if there is more of it than can be read again.
     pub fn save(&self) -> Result<Vec<u8>, StateError> {
         let mut bytes = Vec::new();
         codec::encode(&self.length, &mut bytes)?;
@@ -166,7 +166,7 @@ impl ProbesWriter {
     /// Continues the file at `path` where its writer was [saved](Self::save).
     ///
     /// # Errors
-    /// [`TraceError`] when the file is shorter than it was, or when `saved` is no such state.
+    /// Returns [`TraceError`] if the file is shorter than it was, or if `saved` is not such a state.
     pub fn resume(mut file: File, path: &Path, saved: &[u8]) -> Result<Self, TraceError> {
         let state = |reason: String| TraceError::State {
             path: path.to_owned(),
@@ -189,10 +189,10 @@ impl ProbesWriter {
         })
     }
 
-    /// Checks all of the file at `path` that was there when `saved` was made, by its checksums. Changes nothing.
+    /// Checks the part of the file at `path` that existed when `saved` was created, by its checksums. Changes nothing.
     ///
     /// # Errors
-    /// [`TraceError`] when it is damaged, or not such a file.
+    /// Returns [`TraceError`] if it is damaged, or not such a file.
     pub fn verify(file: File, path: &Path, saved: &[u8]) -> Result<(), TraceError> {
         let state = |reason: String| TraceError::State {
             path: path.to_owned(),
@@ -237,7 +237,7 @@ impl ProbesWriter {
     }
 }
 
-/// Reads such a file, record by record.
+/// Reads a file of probe records, record by record.
 #[derive(Debug)]
 pub struct ProbesReader {
     file: BufReader<File>,
@@ -255,7 +255,7 @@ impl ProbesReader {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// [`TraceError`] when it is none.
+    /// Returns [`TraceError`] if it is not such a file.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = open_input(path).map_err(|source| failed("open", path, source))?;
         let mut file = BufReader::new(file);
@@ -303,17 +303,17 @@ impl ProbesReader {
         })
     }
 
-    /// What is known before the first record.
+    /// Returns the data that precedes the first record.
     pub fn header(&self) -> &ProbesHeader {
         &self.header
     }
 
-    /// How reading ended, when it has.
+    /// Returns the state of reading.
     pub fn state(&self) -> &TraceState {
         &self.state
     }
 
-    /// What there was to say at the end, where that is whole.
+    /// Returns the counters at the end, if the file is whole.
     pub fn end(&self) -> Option<ProbesEnd> {
         self.end
     }
@@ -327,7 +327,7 @@ impl ProbesReader {
             Kind::Probes => {
                 let mut records = unpacked(&payload)?;
                 for record in records.iter_mut().filter(|_| self.renumbers) {
-                    // A number that no function had is refused below, as any beyond the table.
+                    // An invalid function number is refused below, like any number beyond the table.
                     let within = record.within;
                     record.within = within.map(|it| renumbered(it).unwrap_or(u16::MAX));
                 }

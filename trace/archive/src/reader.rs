@@ -1,9 +1,8 @@
-//! Reads a trace: all of it, call by call, or its structure alone.
+//! Readers of a trace: all of it, call by call, or its structure alone.
 //!
-//! An [`ArchiveReader`](reader::ArchiveReader) gives the calls that were written, in the order of writing, as far as a damaged or
-//! unfinished file is whole; or without times, which are not read then, those of each thread in order. A [`StructureReader`] gives each chunk's grammar and goes past operands and times
-//! without reading them. What a file holds is anybody's: it is refused where it makes no sense, with the place.
-//! Called by the reader of all versions and by analyses.
+//! An [`ArchiveReader`](reader::ArchiveReader) returns the calls in the order of writing, up to the first damage or the end of an unfinished file. Without times, which
+//! are not read then, it returns the calls of each thread in order. A [`StructureReader`] returns each chunk's grammar and skips operands and times. Files are untrusted:
+//! invalid data is refused, and the error has its place. Used by the reader of all versions and by analyses.
 
 /// Chunks in their order.
 mod chunks;
@@ -24,7 +23,7 @@ use crate::structure::Structure;
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge, put_before_next};
 use chunks::{Chunks, Wanted};
 
-/// A thread, and where in the chunk its calls are.
+/// A thread, and the positions of its calls in the chunk.
 #[derive(Debug)]
 struct Thread {
     stream: Stream,
@@ -39,8 +38,7 @@ struct Thread {
     next_fold: usize,
 }
 
-/// Reads a trace, call by call in the order of writing; what a run left that was broken off, as far
-/// as it goes.
+/// Reads a trace, call by call in the order of writing; an interrupted run's trace up to its end.
 #[derive(Debug)]
 pub(crate) struct ArchiveReader {
     chunks: Chunks,
@@ -50,7 +48,7 @@ pub(crate) struct ArchiveReader {
     order: std::vec::IntoIter<u32>,
     operands: Operands,
     times: TimesModel,
-    /// Where the chunk starts that is being read.
+    /// The start of the current chunk.
     start: u64,
 }
 
@@ -58,7 +56,7 @@ impl ArchiveReader {
     /// Opens a trace file and reads its header.
     ///
     /// # Errors
-    /// [`TraceError`] when the file cannot be read, is not a trace, or of another version.
+    /// Returns [`TraceError`] if the file cannot be read, is not a trace, or is of another version.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         Ok(Self {
             chunks: Chunks::open(path)?,
@@ -72,10 +70,10 @@ impl ArchiveReader {
         })
     }
 
-    /// The same, of calls without times, as [`TraceReader::open_untimed`](crate::TraceReader::open_untimed) says.
+    /// The same, for calls without times, as for [`TraceReader::open_untimed`](crate::TraceReader::open_untimed).
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The same as for [`open`](Self::open).
     pub(crate) fn open_untimed(path: &Path) -> Result<Self, TraceError> {
         let wanted = Wanted::ButTimes;
         Ok(Self {
@@ -84,27 +82,27 @@ impl ArchiveReader {
         })
     }
 
-    /// What was known before the first call.
+    /// Returns the data that precedes the first call.
     pub(crate) fn header(&self) -> &TraceHeader {
         &self.chunks.header.trace
     }
 
-    /// What its calls tell besides what all tell.
+    /// Returns the optional contents of its calls.
     pub(crate) fn contents(&self) -> Contents {
         self.chunks.header.contents
     }
 
-    /// How the trace ended, once all calls were taken.
+    /// Returns the end state of the trace, once all calls were read.
     pub(crate) fn state(&self) -> &TraceState {
         &self.chunks.state
     }
 
-    /// The end of the trace, once all calls were taken, if it is complete.
+    /// Returns the end of the trace, once all calls were read, if it is complete.
     pub(crate) fn summary(&self) -> Option<&TraceSummary> {
         self.chunks.summary.as_ref()
     }
 
-    /// Reads the next chunk. Returns whether there was one.
+    /// Reads the next chunk. Returns true if there was one.
     fn advance(&mut self) -> bool {
         self.start = self.chunks.offset;
         let Some(sections) = self.chunks.next(self.wanted) else {
@@ -206,7 +204,7 @@ impl ArchiveReader {
         Some(())
     }
 
-    /// Calls without times come thread by thread.
+    /// Calls without times are ordered by thread.
     fn go_by_threads(&mut self, structure: &Structure) {
         let mut order = Vec::with_capacity(structure.calls);
         for (number, _) in &structure.threads {
@@ -219,7 +217,7 @@ impl ArchiveReader {
         self.order = order.into_iter();
     }
 
-    /// The next call of a thread; `None` where the chunk makes no sense.
+    /// Returns the next call of a thread; `None` if the chunk is invalid.
     fn call(&mut self, thread: u32) -> Option<Event> {
         let thread = self.threads.get_mut(thread as usize)?;
         let call = *self.sequences.get(thread.sequence)?.get(thread.next_call)?;
@@ -278,33 +276,32 @@ impl StructureReader {
     /// Opens a trace file and reads its header.
     ///
     /// # Errors
-    /// As for [`TraceReader::open`](crate::TraceReader::open).
+    /// The same as for [`TraceReader::open`](crate::TraceReader::open).
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let chunks = Chunks::open(path)?;
         let streams = Vec::new();
         Ok(Self { chunks, streams })
     }
 
-    /// The next chunk's structure; `None` at the end.
+    /// Reads the next chunk's structure; `None` at the end.
     pub fn advance(&mut self) -> Option<Structure> {
         let structure = self.chunks.next(Wanted::Structure)?.structure;
         self.streams.extend(&structure.fresh);
         Some(structure)
     }
 
-    /// The threads so far, by number.
+    /// Returns the threads so far, by number.
     pub fn threads(&self) -> &[Stream] {
         &self.streams
     }
 
-    /// A signature of the chunk read last: a call with ranks relative to the caller's, requests by
-    /// how many became active since, and without times and pointers.
+    /// Returns a signature of the latest chunk: a call with ranks relative to the caller's and requests counted back from the latest, and without times and pointers.
     pub fn signature(&self, number: u32) -> Option<&Event> {
         let signatures = self.chunks.dictionary.signatures();
         signatures.get(number as usize).map(|it| &it.event)
     }
 
-    /// How the trace ended, once all of it was read.
+    /// Returns the end state of the trace, once all of it was read.
     pub fn state(&self) -> &TraceState {
         &self.chunks.state
     }

@@ -1,8 +1,7 @@
-//! A writer's state in a checkpoint: what is not in the file and is needed to tell more.
+//! A writer's state in a checkpoint: the data that is not in the file and is needed for further chunks.
 //!
-//! It is as large as a chunk of calls, the dictionary and what is known of threads. Bytes may come from anybody:
-//! numbers that lead nowhere, and sums that do not add up, are refused before a writer works with them. Called
-//! by the writer.
+//! It is as large as a chunk of calls, the dictionary and the state of threads. The bytes are untrusted: invalid
+//! indices and inconsistent sums are refused before a writer uses them. Used by the writer.
 
 use belljar_trace::Polls;
 use bincode::{Decode, Encode};
@@ -24,19 +23,19 @@ pub(crate) struct Thread {
     pub(crate) calls: Vec<u32>,
     pub(crate) operands: Vec<u64>,
     pub(crate) times: Vec<Times>,
-    /// Of those that stand for several calls.
+    /// The sums of records that stand for several calls.
     pub(crate) folds: Vec<Polls>,
 }
 
-/// What a writer is to be continued from.
+/// The state from which a writer continues.
 #[derive(Encode, Decode)]
 pub(crate) struct Saved {
     /// Bytes of the file.
     pub(crate) length: u64,
-    /// Calls and chunks of them in it.
+    /// The number of calls in the file, and of chunks of them.
     pub(crate) calls: u64,
     pub(crate) chunks: u64,
-    /// Threads that are in the file.
+    /// Number of threads that are in the file.
     pub(crate) known_threads: u64,
     pub(crate) threads: Vec<Thread>,
     /// The thread of each call since the last chunk.
@@ -47,12 +46,12 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// Whether all numbers in it mean something.
+    /// True if all its numbers are valid.
     pub(crate) fn is_sound(&self) -> bool {
         self.is_of_a_file() && self.has_its_calls() && self.has_its_signatures()
     }
 
-    /// Whether its counts can be those of a file as long as it says: a chunk takes more than a byte.
+    /// True if its counts are possible for a file of its length: a chunk takes more than a byte.
     fn is_of_a_file(&self) -> bool {
         let most = self.chunks.saturating_mul(CHUNK_CALLS as u64);
         self.sizes.checked_total() == Some(self.length)
@@ -62,7 +61,7 @@ impl Saved {
             && self.known_threads <= self.threads.len() as u64
     }
 
-    /// Whether each thread has as many calls as the order tells, with their times and operands.
+    /// True if each thread has as many calls as it occurs in the order, with their times and operands.
     fn has_its_calls(&self) -> bool {
         if self.order.len() > CHUNK_CALLS {
             return false;
@@ -90,7 +89,7 @@ impl Saved {
         })
     }
 
-    /// Whether the dictionary is sound, and what is new in it was called.
+    /// True if the dictionary is sound and each new signature has a call.
     fn has_its_signatures(&self) -> bool {
         let mut called = vec![false; self.dictionary.len()];
         for call in self.threads.iter().flat_map(|thread| &thread.calls) {

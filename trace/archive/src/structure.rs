@@ -1,9 +1,9 @@
-//! Which calls the threads of a chunk made: the section that questions of structure read.
+//! The sequences of calls of a chunk's threads: the section that analyses of structure read.
 //!
-//! A grammar over the distinct sequences of the chunk, which threads share, and for each thread which sequence
-//! is its. A symbol is defined where it is first told, its parts first; later it is told by how many were
-//! defined since. What is decoded is checked: a chunk has as many calls as it says, no more than
-//! [`CHUNK_CALLS`](structure::CHUNK_CALLS). Called by the writer and the readers.
+//! It contains a grammar over the distinct sequences of the chunk, which threads share, and each thread's sequence. A
+//! symbol is defined at its first use, its parts first; later uses refer to it by the number of definitions since.
+//! Decoding checks that a chunk has as many calls as declared, and no more than
+//! [`CHUNK_CALLS`](structure::CHUNK_CALLS). Used by the writer and the readers.
 
 use belljar_trace::Implementation;
 
@@ -11,17 +11,17 @@ use crate::calls::stream::Stream;
 use crate::coding::coder::{Bit, Coder, Decoder, Encoder, Number};
 use crate::coding::grammar::{DEEPEST, Grammar, Rule};
 
-/// Calls of a chunk, at most.
+/// Most calls of a chunk.
 pub(crate) const CHUNK_CALLS: usize = 1 << 16;
 
-/// Which calls the threads of a chunk made.
+/// The sequences of calls of a chunk's threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Structure {
-    /// How many calls the chunk has.
+    /// The number of calls in the chunk.
     pub calls: usize,
     /// Threads that are new in the chunk; they are numbered in the order of the file.
     pub fresh: Vec<Stream>,
-    /// For each thread with calls in the chunk: its number, and which sequence is its.
+    /// For each thread with calls in the chunk: its number, and the number of its sequence.
     pub threads: Vec<(u32, u32)>,
     /// The sequences, of terminals.
     pub grammar: Grammar,
@@ -44,14 +44,14 @@ struct Models {
     times: Number,
 }
 
-/// Where a symbol stands: within what.
+/// The position of a symbol, which selects the model.
 const IN_SEQUENCE: usize = 0;
 const FIRST: usize = 1;
 const SECOND: usize = 2;
 const REPEATED: usize = 3;
 
 impl Models {
-    /// Codes a thread; `None` where its implementation's number means nothing.
+    /// Codes a thread; `None` if its implementation's number is invalid.
     fn code_stream<C: Coder>(&mut self, coder: &mut C, stream: &Stream) -> Option<Stream> {
         let mut field = |value: u32| self.place.code(coder, value.into()) as u32;
         let (node, process) = (field(stream.node), field(stream.process));
@@ -72,7 +72,7 @@ struct Telling<'a> {
     coder: Encoder,
     grammar: &'a Grammar,
     signatures: &'a [u32],
-    /// When each symbol was defined, from 1; 0: not yet.
+    /// The position of each symbol's definition, from 1; 0 if not yet defined.
     defined: Vec<u32>,
     count: u32,
     expected: i64,
@@ -112,7 +112,7 @@ impl Telling<'_> {
     }
 }
 
-/// The terminals of a grammar in the order in which [`encode`] defines them.
+/// Returns the terminals of a grammar in the order in which [`encode`] defines them.
 pub(crate) fn first_uses(grammar: &Grammar) -> Vec<u32> {
     fn visit(grammar: &Grammar, symbol: u32, seen: &mut [bool], order: &mut Vec<u32>) {
         if std::mem::replace(&mut seen[symbol as usize], true) {
@@ -138,7 +138,7 @@ pub(crate) fn first_uses(grammar: &Grammar) -> Vec<u32> {
     order
 }
 
-/// The section as bytes. `known` is how many signatures the dictionary had before the chunk.
+/// Encodes the section as bytes. `known` is the number of signatures in the dictionary before the chunk.
 pub(crate) fn encode(structure: &Structure, known: usize) -> Vec<u8> {
     let (mut models, mut coder) = (Models::default(), Encoder::new());
     models.number.code(&mut coder, structure.calls as u64);
@@ -187,7 +187,7 @@ struct Hearing<'a> {
     models: Models,
     coder: Decoder<'a>,
     definitions: Vec<Definition>,
-    /// How many signatures there are.
+    /// The number of signatures.
     signatures: usize,
     expected: i64,
 }
@@ -226,7 +226,7 @@ impl Hearing<'_> {
 }
 
 impl Definition {
-    /// Itself, if it can be: its signature is known, it repeats at all.
+    /// Returns itself if it is valid: its signature is known, or it repeats at least twice.
     fn checked(self, signatures: usize) -> Option<Self> {
         match self {
             Self::Terminal(signature) if signature as usize >= signatures => None,
@@ -236,8 +236,8 @@ impl Definition {
     }
 }
 
-/// The structure again; `None` where the bytes are something else. `known` is as for [`encode`],
-/// `signatures` how many the dictionary has with the chunk's own, `threads` how many were known.
+/// Decodes the structure; `None` if the bytes are invalid. `known` is as for [`encode`], `signatures` is the size of
+/// the dictionary including the chunk's own, `threads` the number of known threads.
 pub(crate) fn decode(
     bytes: &[u8],
     known: usize,
@@ -251,7 +251,7 @@ pub(crate) fn decode(
             .filter(|number| *number <= most)
     };
     let calls = within(models.number.code(&mut coder, 0), CHUNK_CALLS)?;
-    // A thread takes a bit at least: threads differ. So what is kept of them is bounded by the file.
+    // Threads differ, so each takes at least a bit. Memory for them is therefore bounded by the file's size.
     let most_fresh = calls.min(64 + 8 * bytes.len());
     let fresh = within(models.number.code(&mut coder, 0), most_fresh)?;
     let nobody = Stream {
@@ -304,7 +304,7 @@ pub(crate) fn decode(
     structure.adds_up().then_some(structure)
 }
 
-/// Symbols in the order of definition to terminals first, then rules.
+/// Converts symbols from the order of definition to terminals first, then rules.
 fn settle(definitions: &[Definition], sequences: Vec<Vec<u32>>) -> (Grammar, Vec<u32>) {
     let signatures: Vec<u32> = definitions
         .iter()
@@ -348,7 +348,7 @@ fn settle(definitions: &[Definition], sequences: Vec<Vec<u32>>) -> (Grammar, Vec
 }
 
 impl Structure {
-    /// Whether the threads' sequences have as many calls as the chunk.
+    /// True if the threads' sequences have as many calls as the chunk.
     fn adds_up(&self) -> bool {
         let most = CHUNK_CALLS as u64;
         let Some(lengths) = self.grammar.lengths(most) else {
@@ -367,7 +367,7 @@ impl Structure {
         threads.sum::<u64>() == self.calls as u64
     }
 
-    /// The signatures of each sequence's calls.
+    /// Returns the signatures of each sequence's calls.
     pub fn unfolded(&self) -> Vec<Vec<u32>> {
         let unfold = |sequence: &Vec<u32>| {
             let mut calls = Vec::new();

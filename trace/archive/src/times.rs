@@ -1,9 +1,9 @@
-//! When the calls of a chunk were entered and left, on which vCPU, and in which order the file had them.
+//! Entry and exit times of a chunk's calls, their vCPUs, and their order in the file.
 //!
-//! A call's gap (from the exit of its thread's call before it) is told in the context of the two calls'
-//! signatures, its duration in that of its own, both by `Column`s that all threads share. Accounts are
-//! columns alike. The file's order is by exit and node, as a run writes calls; where it is another one, the
-//! thread whose call comes next is told; a record of several calls is directly before its thread's next. One code path writes and reads. Called by the writer and the reader.
+//! A call's gap is the time from the exit of its thread's previous call, and is coded in the context of the two calls' signatures. Its duration is coded in the context
+//! of its signature. Both use `Column`s that all threads share. Accounts are coded likewise. The file's order is by exit and node, as a run writes calls. At deviations,
+//! the thread of the next call is stored; a record of several calls directly precedes its thread's next call. The same code writes and reads. Used by the writer and the
+//! reader.
 
 use belljar_trace::{Account, Polls};
 use bincode::{Decode, Encode};
@@ -12,17 +12,17 @@ use crate::calls::signature::Signature;
 use crate::coding::coder::{Bit, Coder, Decoder, Encoder, Number};
 use crate::coding::column::{Column, Context, mix};
 
-/// The times of a call, and where it ran.
+/// The times of a call, and its vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Times {
     pub(crate) vcpu: u32,
     pub(crate) entry: u64,
-    /// The same as `entry` for a call that was not left.
+    /// Equal to `entry` for a call that did not return.
     pub(crate) exit: u64,
     pub(crate) accounts: Option<[Account; 2]>,
 }
 
-/// A call's signature, and the function of that.
+/// A call's signature and function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Called {
     pub(crate) signature: u32,
@@ -43,25 +43,25 @@ impl Called {
 }
 
 impl Times {
-    /// Where a run puts such a call, of this node, in its file.
+    /// Returns the key by which a run orders such a call of this node in its file.
     pub(crate) fn key(&self, called: Called, node: u32) -> OrderKey {
         (if called.left { self.exit } else { u64::MAX }, node)
     }
 }
 
-/// Where a thread's clocks stand after its last call.
+/// The state of a thread's clocks after its last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Clocks {
     vcpu: u32,
     exit: u64,
     account: Account,
     called: Called,
-    /// The last numbers told.
+    /// The latest coded numbers.
     gap: u64,
     duration: u64,
 }
 
-/// Coders of the parts of the section, which are stored apart.
+/// Coders of the parts of the section, which are stored separately.
 pub(crate) struct Parts<C> {
     pub(crate) gaps: C,
     pub(crate) durations: C,
@@ -78,8 +78,7 @@ impl Parts<Encoder> {
         }
     }
 
-    /// The section: the lengths of the first two parts (32 bits each, little endian), the parts. And
-    /// the lengths of all three.
+    /// Returns the section: the lengths of the first two parts (32 bits each, little endian), then the parts. Also returns the lengths of all three.
     pub(crate) fn finish(self) -> (Vec<u8>, [usize; 3]) {
         let parts = [self.gaps, self.durations, self.rest].map(Encoder::finish);
         let mut section = (parts[0].len() as u32).to_le_bytes().to_vec();
@@ -90,7 +89,7 @@ impl Parts<Encoder> {
 }
 
 impl<'a> Parts<Decoder<'a>> {
-    /// `None` where the section is too short for what it says.
+    /// Splits a section; `None` if it is shorter than it declares.
     pub(crate) fn of(section: &'a [u8]) -> Option<Self> {
         let (gaps, section) = section.split_first_chunk()?;
         let (durations, section) = section.split_first_chunk()?;
@@ -115,12 +114,12 @@ pub(crate) struct TimesModel {
     accounted: Bit,
     account_gaps: Vec<Column>,
     account_durations: Vec<Column>,
-    /// Calls, cycles in all, the shortest and the longest of records of several calls, and their accounts.
+    /// For records of several calls: the number of calls, total cycles, cycles of the shortest and the longest, and accounts.
     folds: Vec<Column>,
 }
 
 impl TimesModel {
-    /// For a chunk of `count` calls.
+    /// Creates columns for a chunk of `count` calls.
     pub(crate) fn new(count: usize) -> Self {
         Self {
             same_vcpu: Bit::default(),
@@ -134,7 +133,7 @@ impl TimesModel {
         }
     }
 
-    /// Begins anew, for a chunk of `count` calls.
+    /// Restarts for a chunk of `count` calls.
     pub(crate) fn restart(&mut self, count: usize) {
         self.same_vcpu = Bit::default();
         self.vcpus = Number::default();
@@ -149,7 +148,7 @@ impl TimesModel {
         }
     }
 
-    /// The times of a thread's next call.
+    /// Codes the times of a thread's next call.
     pub(crate) fn code<C: Coder>(
         &mut self,
         coders: &mut Parts<C>,
@@ -197,7 +196,7 @@ impl TimesModel {
         told
     }
 
-    /// What the thread's last call, which was just told of, stands for: `counted` calls, where the operands told of that.
+    /// Codes the sums that the thread's latest record stands for; `counted` is the number of calls if the operands contain it.
     pub(crate) fn code_folded<C: Coder>(
         &mut self,
         coder: &mut C,
@@ -297,7 +296,7 @@ fn account([instructions, caches, memory, idle]: [u64; 4]) -> Account {
     }
 }
 
-/// The contexts of a call's gap and of its duration.
+/// Returns the contexts of a call's gap and of its duration.
 fn contexts(clocks: &Clocks, called: Called) -> [Context; 2] {
     let pair = |before: u64, own: u64| mix(before << 32 | own, 0x67);
     let last = clocks.called;
@@ -315,10 +314,10 @@ fn contexts(clocks: &Clocks, called: Called) -> [Context; 2] {
     ]
 }
 
-/// What the file's order goes by: when a call was left, and its node.
+/// The sort key of the file's order: a call's exit, and its node.
 pub(crate) type OrderKey = (u64, u32);
 
-/// Gives records of several calls, at these places of a thread's, the keys of those that follow them.
+/// Gives records of several calls, at these positions of a thread, the keys of the calls after them.
 pub(crate) fn put_before_next(keys: &mut [OrderKey], folded: &[usize]) {
     for place in folded.iter().rev() {
         let last = keys.get(*place).map_or(0, |key| key.1);
@@ -329,10 +328,9 @@ pub(crate) fn put_before_next(keys: &mut [OrderKey], folded: &[usize]) {
     }
 }
 
-/// Merges the calls of a chunk's threads. `threads` has the keys of each thread's calls in order; `take` is told
-/// whose call is next, one after another.
+/// Merges the calls of a chunk's threads. `threads` has the keys of each thread's calls in order; `take` is called with the thread of each next call.
 ///
-/// When writing, `actual` has the thread of each call in the file's order; when reading it is empty.
+/// When writing, `actual` has the thread of each call in the file's order; when reading, it is empty.
 pub(crate) fn merge<C: Coder>(
     coder: &mut C,
     threads: &[Vec<OrderKey>],
@@ -350,7 +348,7 @@ pub(crate) fn merge<C: Coder>(
             let last = threads.len() as u64 - 1;
             thread = number.code(coder, told.into()).min(last) as u32;
         }
-        // A thread without a call left: of a damaged file. The likely one will do.
+        // A thread without remaining calls, in a damaged file. The likely thread is used instead.
         let thread = match heads.has(thread) {
             true => thread,
             false => first,
@@ -361,16 +359,15 @@ pub(crate) fn merge<C: Coder>(
     }
 }
 
-/// The next call of each thread, and whose is the first: a tournament, of which only a thread's own rounds are played
-/// anew when it continues.
+/// The next call of each thread, and the first of all, in a tournament tree; advancing a thread replays only the rounds of that thread.
 struct Heads<'a> {
     threads: &'a [Vec<OrderKey>],
     next: Vec<u32>,
-    /// Winners: the root at 1, those of places `n` at `2 n` and `2 n + 1`, threads in the second half.
+    /// Winners: the root at 1, the children of `n` at `2 n` and `2 n + 1`, threads in the second half.
     winners: Vec<Head>,
 }
 
-/// A thread's next call; the order of heads is that of the file. `None` is after all others: no call is left.
+/// A thread's next call, in the order of the file. `None`, for a thread without remaining calls, is after all others.
 type Head = Option<std::cmp::Reverse<(OrderKey, u32)>>;
 
 impl<'a> Heads<'a> {
@@ -399,17 +396,17 @@ impl<'a> Heads<'a> {
         self.winners[place] = self.winners[2 * place].max(self.winners[2 * place + 1]);
     }
 
-    /// The thread whose call is first, if any has one left.
+    /// Returns the thread with the first call, if any call remains.
     fn first(&self) -> Option<u32> {
         self.winners.get(1).copied().flatten().map(|head| head.0.1)
     }
 
-    /// Whether a thread has a call left.
+    /// True if a thread has a call left.
     fn has(&self, thread: u32) -> bool {
         self.winners[self.winners.len() / 2 + thread as usize].is_some()
     }
 
-    /// Goes past a thread's next call.
+    /// Advances past a thread's next call.
     fn advance(&mut self, thread: u32) {
         self.next[thread as usize] += 1;
         let mut place = self.winners.len() / 2 + thread as usize;

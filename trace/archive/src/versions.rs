@@ -1,7 +1,7 @@
 //! One reader for traces of all versions.
 //!
-//! The magic and the version select how a file is decoded. All versions yield the same events and errors; an earlier
-//! version's events are completed by `explained`. Called by analyses, commands and conversions.
+//! The magic and the version select how a file is decoded. All versions yield the same events and errors; an earlier version's events are completed by `explained`. Used
+//! by analyses, commands and conversions.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::failed;
 use crate::header::Contents;
 use crate::reader::ArchiveReader;
 
-/// Events of a batch, at most.
+/// Most events of a batch.
 const BATCH_EVENTS: usize = 1024;
-/// Words in the lists of a batch's events from which on the batch is full.
+/// Number of words in the lists of a batch's events at which the batch is full.
 const BATCH_WORDS: usize = 1 << 16;
 
-/// Reads a trace of any version, call by call in the order of writing; an interrupted run's trace as far as it goes.
+/// Reads a trace of any version, call by call in the order of writing; an interrupted run's trace up to its end.
 #[derive(Debug)]
 pub struct TraceReader {
     archive: Box<ArchiveReader>,
@@ -30,10 +30,10 @@ pub struct TraceReader {
     prepared: Option<Prepared>,
 }
 
-/// The version of the trace at `path`.
+/// Returns the version of the trace at `path`.
 ///
 /// # Errors
-/// [`TraceError`] when the file cannot be read, is not a trace, or of a version that this program does not read.
+/// Returns [`TraceError`] if the file cannot be read, is not a trace, or is of a version that this program does not read.
 pub fn version(path: &Path) -> Result<u16, TraceError> {
     let failed = |source| failed("read", path, source);
     let file = open_input(path).map_err(failed)?;
@@ -57,7 +57,7 @@ impl TraceReader {
     /// Opens a trace file and reads its header.
     ///
     /// # Errors
-    /// As for [`version`], and when the header is not sound.
+    /// The same as for [`version`], and an error if the header is invalid.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let version = version(path)?;
         Ok(Self::of(version, ArchiveReader::open(path)?))
@@ -70,11 +70,11 @@ impl TraceReader {
         }
     }
 
-    /// Opens a trace without its times: the calls of a thread come in their order, independent of other threads, entered and left at 0 and without accounts; a record of several polls says how many they are. The times
-    /// of the file are not read, damaged or not. Version 11 has the numbers of polls among the times, so its times are read.
+    /// Opens a trace without its times. The calls of a thread are in their order, independent of other threads, with entry and exit 0 and without accounts; a record of
+    /// several polls has their number. The times of the file are not read, damaged or not. Version 11 has the numbers of polls among the times, so its times are read.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The same as for [`open`](Self::open).
     pub fn open_untimed(path: &Path) -> Result<Self, TraceError> {
         let version = version(path)?;
         if version <= UNCOUNTED_VERSION {
@@ -83,7 +83,7 @@ impl TraceReader {
         Ok(Self::of(version, ArchiveReader::open_untimed(path)?))
     }
 
-    /// The next calls, none at the end: as many as may wait for another thread that takes them, which has a bound.
+    /// Returns the next calls, and no calls at the end. The batch is bounded, as batches may wait for another thread.
     pub fn next_batch(&mut self) -> Vec<Event> {
         let mut batch = Vec::with_capacity(BATCH_EVENTS);
         let mut words = 0;
@@ -95,7 +95,7 @@ impl TraceReader {
         batch
     }
 
-    /// What was known before the first call.
+    /// Returns the data that precedes the first call.
     pub fn header(&self) -> &TraceHeader {
         self.archive.header()
     }
@@ -105,17 +105,17 @@ impl TraceReader {
         self.contents().accounted
     }
 
-    /// The optional contents of its calls.
+    /// Returns the optional contents of its calls.
     pub fn contents(&self) -> Contents {
         self.archive.contents()
     }
 
-    /// How the trace ended, once all calls were taken.
+    /// Returns the end state of the trace, once all calls were read.
     pub fn state(&self) -> &TraceState {
         self.archive.state()
     }
 
-    /// The end of the trace, once all calls were taken, if it is complete.
+    /// Returns the end of the trace, once all calls were read, if it is complete.
     pub fn summary(&self) -> Option<&TraceSummary> {
         self.archive.summary()
     }
@@ -133,7 +133,7 @@ impl Iterator for TraceReader {
     }
 }
 
-/// The approximate number of words in the lists of an event.
+/// Returns the approximate number of words in the lists of an event.
 fn held(event: &Event) -> usize {
     let pieces = event.collectives.iter();
     let pieces = pieces.map(|it| it.sent.pieces.len() + it.received.pieces.len());

@@ -1,11 +1,11 @@
 //! Writes a trace, chunk by chunk, during its run.
 //!
-//! What is written depends on the calls and their order alone. A chunk of calls is four sections, written at
-//! once when there are `CHUNK_CALLS` calls or when they weigh much; only what is needed to tell the next ones
-//! is kept. [`save`](TraceWriter::save) and [`resume`](TraceWriter::resume) continue it to the same bytes.
-//! Called by the run's recorder and by conversions.
+//! The bytes depend only on the calls and their order. A chunk of calls is four sections, written at once when there
+//! are `CHUNK_CALLS` calls or when they exceed `CHUNK_WEIGHT`. Only the state needed for further chunks is kept. With
+//! [`save`](TraceWriter::save) and [`resume`](TraceWriter::resume), the bytes are the same as without interruption.
+//! Used by the run's recorder and by conversions.
 
-/// A writer on a thread of its own.
+/// A writer on a separate thread.
 pub(crate) mod queue;
 
 use std::collections::BTreeMap;
@@ -31,10 +31,10 @@ use crate::structure::{self, CHUNK_CALLS, Structure};
 use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge, put_before_next};
 use crate::{Footer, Sizes, failed};
 
-/// Bytes of new signatures, texts of operands and the like, at most, in a chunk.
+/// Most bytes of new signatures, texts of operands and the like in a chunk.
 pub(crate) const CHUNK_WEIGHT: usize = 4 << 20;
 
-/// Writes a trace of this format.
+/// Writes a trace of the current version.
 #[derive(Debug)]
 pub struct TraceWriter {
     file: File,
@@ -55,30 +55,30 @@ pub struct TraceWriter {
     operands: Vec<u64>,
     operands_model: Operands,
     times_model: TimesModel,
-    /// The number of the thread that was seen last of those that share a place.
+    /// The latest thread in each slot of a cache of threads.
     recent: Vec<u32>,
 }
 
-/// Threads that are found without a search, at most.
+/// Number of threads found without a search.
 const RECENT: usize = 256;
 
 impl TraceWriter {
-    /// Creates the file (an older one is replaced) and writes the header, of calls that tell what their nodes'
-    /// time went into if `accounted`.
+    /// Creates the file (replacing an older one) and writes the header, for calls with accounts of their nodes' time if
+    /// `accounted`.
     ///
     /// # Errors
-    /// [`TraceError::Io`] when the host refuses it.
+    /// Returns [`TraceError::Io`] if the file cannot be created.
     pub fn create(path: &Path, header: &TraceHeader, accounted: bool) -> Result<Self, TraceError> {
         let file = File::create(path).map_err(|source| failed("create", path, source))?;
         let frames = 0;
         Self::over(file, path, header, Contents { accounted, frames })
     }
 
-    /// As [`create`](Self::create), to `file`, which is empty and at `path`, of calls that tell `contents`. Sites of
-    /// more frames than that can be read all the same.
+    /// As [`create`](Self::create), for `file`, which is empty and at `path`, and calls with `contents`. Sites with
+    /// more frames than that can still be read.
     ///
     /// # Errors
-    /// As [`create`](Self::create), and when there are more nodes than can be read of again.
+    /// The same as for [`create`](Self::create), and an error if there are more nodes than can be read again.
     pub fn over(
         file: File,
         path: &Path,
@@ -120,10 +120,10 @@ impl TraceWriter {
         }
     }
 
-    /// How far it is, to be [continued](Self::resume) later.
+    /// Returns its state for [`resume`](Self::resume).
     ///
     /// # Errors
-    /// When there is more of it than can be read again.
+    /// Fails if there is more of it than can be read again.
     pub fn save(&self) -> Result<Vec<u8>, StateError> {
         let state = Saved {
             length: self.length,
@@ -142,11 +142,11 @@ impl TraceWriter {
         Ok(bytes)
     }
 
-    /// Continues the trace in `file`, which is at `path`, where its writer was [saved](Self::save).
-    /// What the file holds beyond that is kept until it is written over.
+    /// Continues the trace in `file`, which is at `path`, where its writer was [saved](Self::save). Bytes of the file
+    /// beyond that remain until they are overwritten.
     ///
     /// # Errors
-    /// [`TraceError`] when the file is shorter than it was, or when `saved` is no such state.
+    /// Returns [`TraceError`] if the file is shorter than it was, or if `saved` is not such a state.
     pub fn resume(mut file: File, path: &Path, saved: &[u8]) -> Result<Self, TraceError> {
         let state = |reason: String| TraceError::State {
             path: path.to_owned(),
@@ -175,10 +175,10 @@ impl TraceWriter {
         Ok(writer)
     }
 
-    /// Checks all of the file at `path` that was there when `saved` was made, by its checksums. Changes nothing.
+    /// Checks the part of the file at `path` that existed when `saved` was created, by its checksums. Changes nothing.
     ///
     /// # Errors
-    /// [`TraceError`] when it is damaged, or not such a file.
+    /// Returns [`TraceError`] if it is damaged, or not such a file.
     pub fn verify(file: File, path: &Path, saved: &[u8]) -> Result<(), TraceError> {
         let state = |reason: String| TraceError::State {
             path: path.to_owned(),
@@ -201,7 +201,7 @@ impl TraceWriter {
     /// Adds a call. It reaches the file when a chunk is full, or with [`flush`](Self::flush).
     ///
     /// # Errors
-    /// [`TraceError`] when a chunk could not be written; its calls are lost then.
+    /// Returns [`TraceError`] if a chunk could not be written; its calls are lost then.
     pub fn push(&mut self, mut event: Event) -> Result<(), TraceError> {
         let times = Times {
             vcpu: event.vcpu,
@@ -267,11 +267,11 @@ impl TraceWriter {
         number
     }
 
-    /// Writes what was added as a chunk of its own: for runs that are broken off. In a run that
-    /// must be the same each time, call it at points of virtual time only.
+    /// Writes the pending calls as a chunk, for runs that are interrupted. In a run that must be reproducible, call it
+    /// at points of virtual time only.
     ///
     /// # Errors
-    /// As for [`push`](Self::push).
+    /// The same as for [`push`](Self::push).
     pub fn flush(&mut self) -> Result<(), TraceError> {
         if self.order.is_empty() {
             return Ok(());
@@ -315,11 +315,11 @@ impl TraceWriter {
             thread.folds.clear();
         }
         self.dictionary.keep_small();
-        // One write a chunk: a crash of this process leaves whole chunks.
+        // One write for each chunk: a crash of this process leaves whole chunks.
         self.write(&bytes)
     }
 
-    /// The chunk's grammar; afterwards new signatures are numbered as it defines them.
+    /// Returns the chunk's grammar, and numbers new signatures in the order in which it defines them.
     fn structure(&mut self) -> Structure {
         let mut terminals = vec![u32::MAX; self.dictionary.signatures().len()];
         let mut signatures = Vec::new();
@@ -416,12 +416,12 @@ impl TraceWriter {
         coders.finish()
     }
 
-    /// Calls added so far.
+    /// Returns the number of calls added so far.
     pub fn calls(&self) -> u64 {
         self.calls + self.order.len() as u64
     }
 
-    /// Bytes written so far, by what they tell.
+    /// Returns the bytes written so far, by section.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
@@ -429,7 +429,7 @@ impl TraceWriter {
     /// Writes the footer and closes the file: the trace is complete. Returns the sizes.
     ///
     /// # Errors
-    /// As for [`push`](Self::push).
+    /// The same as for [`push`](Self::push).
     pub fn finish(mut self, summary: &TraceSummary) -> Result<Sizes, TraceError> {
         self.flush()?;
         let footer = Footer {
@@ -452,11 +452,11 @@ impl TraceWriter {
         Ok(self.sizes)
     }
 
-    /// Ends the file where it is written to, for a run that is broken off; what a run that was
-    /// resumed had written beyond is something else then.
+    /// Truncates the file at the current end, for an interrupted run. The bytes beyond belong to a continuation that
+    /// was abandoned.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// Fails if the file cannot be truncated.
     pub fn cut(&mut self) -> Result<(), TraceError> {
         let cut = self.file.set_len(self.length);
         cut.map_err(|source| failed("write", &self.path, source))

@@ -25,7 +25,7 @@ fn summary() -> TraceSummary {
     }
 }
 
-/// Writes a trace, a chunk after each so many calls, and returns its path and sizes.
+/// Writes a trace with a chunk every `chunk` calls, and returns its path and sizes.
 fn written(directory: &Path, events: &[Event], chunk: usize) -> (PathBuf, Sizes) {
     let path = directory.join("out.bjt");
     let mut writer = TraceWriter::create(&path, &header(), false).unwrap();
@@ -41,7 +41,7 @@ fn written(directory: &Path, events: &[Event], chunk: usize) -> (PathBuf, Sizes)
     (path, sizes)
 }
 
-/// The calls of a trace, and how it ended.
+/// Returns the calls of a trace, and its end state.
 fn read(path: &Path) -> Result<(Vec<Event>, TraceState), TraceError> {
     let mut reader = TraceReader::open(path)?;
     let events = reader.by_ref().collect();
@@ -110,7 +110,7 @@ proptest! {
         prop_assert!(fs::read(&queued).unwrap() == fs::read(&plain).unwrap());
     }
 
-    /// A checkpoint is anybody's: what is taken as a state can be worked with.
+    /// Checkpoints are untrusted: any state that is accepted is usable.
     #[test]
     fn hostile_states_are_refused_or_mean_something(
         events in any_events(40),
@@ -141,7 +141,7 @@ proptest! {
         }
     }
 
-    /// Damage that checksums do not tell: they are made right again.
+    /// Damage with recomputed checksums, so that they do not reveal it.
     #[test]
     fn hostile_chunks_are_refused_or_mean_something(
         events in any_events(60),
@@ -167,7 +167,7 @@ proptest! {
     }
 }
 
-/// Gives each chunk, as far as their lengths lead, the checksum that fits.
+/// Recomputes the checksum of each chunk, as far as the lengths are valid.
 fn mend_checksums(bytes: &mut [u8]) {
     let mut at = 10;
     while let Some(head) = bytes.get(at..at + 9) {
@@ -202,7 +202,7 @@ fn a_writer_on_a_thread_of_its_own_tells_what_failed() {
     assert!(again.contains("has failed before"), "{again}");
 }
 
-/// The file with the bytes of all its chunks of times overwritten.
+/// Returns the file with the bytes of all its chunks of times overwritten.
 fn without_times(bytes: &[u8]) -> Vec<u8> {
     let mut damaged = bytes.to_vec();
     let (mut at, mut chunks) = (10, 0);
@@ -324,7 +324,7 @@ fn structure_does_not_grow_with_ranks_and_iterations() {
     };
     let small = size(4, 50);
     assert!(size(4, 3000) <= small + 16, "iterations");
-    // A rank is a thread, whose place has to be told: some bits.
+    // A rank is a thread, whose position has to be coded: some bits.
     assert!(size(100, 50) <= small + 3 * 96, "ranks");
 }
 
@@ -365,7 +365,7 @@ fn what_is_no_state_is_refused() {
     assert!(matches!(error, TraceError::State { .. }), "{error}");
 }
 
-/// Traces of real runs are not in the tree: `BELLJAR_TRACES` names run directories, with colons between.
+/// Traces of real runs are not in the tree: `BELLJAR_TRACES` lists run directories, separated by colons.
 #[test]
 fn real_traces_come_back() {
     let Some(directories) = std::env::var_os("BELLJAR_TRACES") else {

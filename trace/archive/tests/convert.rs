@@ -1,4 +1,4 @@
-//! Conversions keep every call, and leave no half file.
+//! Conversions keep every call, and leave no partial file.
 
 use std::fs;
 use std::path::{Path, PathBuf};

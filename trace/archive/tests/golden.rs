@@ -1,7 +1,7 @@
-//! Files of each version as they were written once: what is in them is read by every Belljar to come.
+//! Files of each version as they once were written, which all later versions of Belljar must read.
 //!
-//! `BELLJAR_BLESS=1` writes the file of the current version again, after a change of the format on purpose;
-//! those of earlier versions stay.
+//! `BELLJAR_BLESS=1` rewrites the file of the current version, after an intended change of the format; files of earlier
+//! versions stay.
 
 mod events;
 
@@ -57,7 +57,7 @@ fn calls(contents: Contents) -> Vec<Event> {
     calls.collect()
 }
 
-/// The calls, some of which tell windows and displacements.
+/// The calls, some with windows and displacements.
 fn detailed(contents: Contents) -> Vec<Event> {
     let mut calls = calls(contents);
     for (number, call) in calls.iter_mut().enumerate().filter(|it| it.0 % 3 == 0) {
@@ -119,7 +119,7 @@ fn written(calls: Vec<Event>, contents: Contents) -> Vec<u8> {
     fs::read(&path).unwrap()
 }
 
-/// The same, of which some stand for several.
+/// The same, with some records that stand for several calls.
 fn folded(contents: Contents) -> Vec<Event> {
     let mut calls = detailed(contents);
     for (number, call) in calls.iter_mut().enumerate().filter(|it| it.0 % 4 == 1) {
@@ -134,7 +134,7 @@ fn folded(contents: Contents) -> Vec<Event> {
     calls
 }
 
-/// The same, some of which tell bounds of datatypes.
+/// The same, some with bounds of datatypes.
 fn bounded(contents: Contents) -> Vec<Event> {
     let mut calls = folded(contents);
     for (number, call) in calls.iter_mut().enumerate().filter(|it| it.0 % 5 == 2) {
@@ -149,7 +149,7 @@ fn bounded(contents: Contents) -> Vec<Event> {
     calls
 }
 
-/// The same, some of which tell groups of epochs and partitioned requests.
+/// The same, some with groups of epochs and partitioned requests.
 fn grouped(contents: Contents) -> Vec<Event> {
     let mut calls = bounded(contents);
     for (number, call) in calls.iter_mut().enumerate().filter(|it| it.0 % 5 == 3) {
@@ -188,7 +188,7 @@ fn explained(contents: Contents) -> Vec<Event> {
     calls
 }
 
-/// That the current version's file of this name is written as it was, and read.
+/// Checks that the current version's file of this name is written identically, and read.
 fn is_as_it_was(name: &str, contents: Contents) {
     let bytes = written(explained(contents), contents);
     if std::env::var_os("BELLJAR_BLESS").is_some() {

@@ -1,5 +1,5 @@
-//! The file of probes' records: what was written is read, whatever is damaged ends there, and continued files are the
-//! same to the byte.
+//! The file of probe records: it reads back as written, ends at the first damage, and is byte-identical after a
+//! continuation.
 #![allow(missing_docs)]
 
 use std::fs::{self, File};
@@ -58,7 +58,7 @@ fn write(path: &Path, resumed_at: Option<u64>) {
     for number in 0..RECORDS {
         if resumed_at == Some(number) {
             let saved = writer.save().unwrap();
-            // What came after the checkpoint is written over.
+            // The records after the checkpoint are overwritten.
             (0..9000).for_each(|number| writer.push(record(number)).unwrap());
             writer.flush().unwrap();
             let file = File::options().write(true).open(path).unwrap();

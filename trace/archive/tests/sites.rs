@@ -1,4 +1,4 @@
-//! Calls that tell where they were made: round trips, continuation, damage, conversion.
+//! Calls with call sites: round trips, continuation, damage, conversion.
 
 mod events;
 
@@ -24,7 +24,7 @@ fn writer(path: &Path) -> TraceWriter {
     TraceWriter::over(File::create(path).unwrap(), path, &header(), contents).unwrap()
 }
 
-/// The same calls, made at places that `numbers` tell.
+/// The same calls, with call sites given by `numbers`.
 fn sited(events: Vec<Event>, numbers: &[u64]) -> Vec<Event> {
     let numbers = numbers.iter().cycle();
     let events = events.into_iter().zip(numbers);
@@ -99,7 +99,7 @@ proptest! {
         prop_assert!(fs::read(&path).unwrap() == whole);
     }
 
-    /// What is read of a damaged file, or of a damaged state, is refused or means something.
+    /// Data from a damaged file or a damaged state is either refused or valid.
     #[test]
     fn damage_never_panics(
         (events, numbers) in (any_events(40), numbers()),

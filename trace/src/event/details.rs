@@ -1,7 +1,7 @@
-//! What a call tells besides that replay needs: displacements in buffers, windows, groups of epochs, partitioned requests, bounds of datatypes.
+//! Details of a call that a replay does not need: displacements in buffers, windows, groups of epochs, partitioned requests, bounds of datatypes.
 //!
-//! Most calls have nothing of it. It is no part of an event's encoding, so records of earlier versions of the trace stay as they
-//! are; the trace has it with a call's signature. Made by tracers, used by whoever writes, reads or lists events.
+//! Most calls have no details. Details are not part of an event's encoding, so records of earlier versions of the trace stay valid; the trace stores them with a call's
+//! signature. Created by tracers, used by writers, readers and listings of events.
 
 use bincode::{Decode, Encode};
 use serde::Serialize;
@@ -9,43 +9,43 @@ use serde::Serialize;
 use crate::codec::not_encoded;
 use crate::object::Datatype;
 
-/// What a call tells besides.
+/// A call's details.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Details {
-    /// The window that it is about, by the process's own number, from 0 in the order in which windows were made.
+    /// The window that the call uses, by the process's own number, from 0 in the order of creation.
     pub window: Option<u32>,
     /// The datatype at the target of an access to a window.
     pub target_datatype: Option<Datatype>,
-    /// Where in the buffer that is sent from each member's or neighbour's piece begins, in the order of
-    /// [`Amount::pieces`](crate::Amount::pieces): in elements of the datatype, or in bytes where pieces have datatypes of their own.
+    /// The offsets of each member's or neighbour's piece in the send buffer, in the order of [`Amount::pieces`](crate::Amount::pieces). They are in elements of the
+    /// datatype, or in bytes where each piece has a datatype.
     pub send_displacements: Vec<i64>,
-    /// The same of the buffer that is received into.
+    /// The same for the receive buffer.
     pub receive_displacements: Vec<i64>,
-    /// The bounds of the datatype that it made, or asked about where they were not known.
+    /// The bounds of the datatype that it created, or queried while they were unknown.
     pub bounds: Option<Bounds>,
     /// The group with which it begins an epoch on a window (`MPI_Win_post`, `MPI_Win_start`), by the process's own number.
     pub group: Option<u32>,
-    /// The partitioned requests that it prepares, starts, makes partitions of ready or asks about, by the process's own numbers, which stay
-    /// the same however often a request is started; of several transfers one by one, `None` for those that are not partitioned.
+    /// The partitioned requests that it prepares, starts, marks ready or queries, by the process's own numbers, which do not change when a request is restarted. With
+    /// several transfers, one entry for each, `None` if not partitioned.
     pub partitioned: Vec<Option<u32>>,
-    /// Whether a call that asks if something is over was told that it is (`MPI_Win_test`, `MPI_Parrived`).
+    /// True if the call asked whether an operation is complete and found that it is (`MPI_Win_test`, `MPI_Parrived`).
     pub over: bool,
-    /// The persistent requests that the call prepares or starts, by the process's own numbers: those of its transfers, in
-    /// their order, then those of its collective operations. Numbers count from 0 in the order of preparation. A started operation is the one that the call with the same number prepared.
-    /// Empty in traces of versions before 14.
+    /// The persistent requests that the call prepares or starts, by the process's own numbers: those of its transfers, in their order, then those of its collective
+    /// operations. Numbers count from 0 in the order of preparation. A started operation is the one prepared by the call with the same number. Empty in traces of
+    /// versions before 14.
     pub persistent: Vec<u32>,
 }
 
-/// Where elements of a datatype begin and end, in bytes.
+/// Bounds of a datatype's elements, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Bounds {
     /// Its lower bound.
     pub lower: i64,
-    /// From one element to the next.
+    /// Bytes from one element to the next.
     pub extent: i64,
 }
 
-/// Details as versions 11 and 12 of the trace have them: without groups of epochs and partitioned requests.
+/// Details in versions 11 and 12 of the trace, without groups of epochs and partitioned requests.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct UngroupedDetails {
     window: Option<u32>,
@@ -68,7 +68,7 @@ impl From<UngroupedDetails> for Details {
     }
 }
 
-/// Details as version 13 of the trace has them: without numbers of persistent requests.
+/// Details in version 13 of the trace, without numbers of persistent requests.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct UnnumberedDetails {
     ungrouped: UngroupedDetails,
@@ -93,7 +93,7 @@ impl From<UnnumberedDetails> for Details {
 pub struct Detailed(pub Option<Box<Details>>);
 
 impl Detailed {
-    /// `details`, or nothing where they say nothing.
+    /// Wraps `details`, or `None` if they are empty.
     pub fn of(details: Details) -> Self {
         Self((details != Details::default()).then(|| Box::new(details)))
     }

@@ -1,8 +1,8 @@
-//! Events as versions 11 to 13 of the trace have them.
+//! Events of versions 11 to 13 of the trace.
 //!
-//! Functions have the numbers of the table without later standards' functions. Operations, modes and kinds of accesses
-//! are not recorded: they follow from the function, except for what `MPI_Start` begins, which readers of traces fill in
-//! from the calls before. Decoded by `belljar-archive`; never written.
+//! Functions have the numbers of the table before functions of later standards were added. Operations, modes and kinds
+//! of accesses are not recorded: they follow from the function, except for transfers that `MPI_Start` begins. Readers
+//! of traces fill those in from earlier calls. Decoded by `belljar-archive`; never written.
 
 use belljar_mpi::{meaning, renumbered};
 use bincode::{Decode, Encode};
@@ -19,7 +19,7 @@ use crate::object::{Datatype, Fact};
 use crate::polls::Folded;
 use crate::site::Site;
 
-/// An [`Event`] of versions 11 to 13. Fields have the meaning of those of the same name.
+/// An [`Event`] of versions 11 to 13. Fields mean the same as the fields of [`Event`] with the same names.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct EarlierEvent {
     node: u32,
@@ -103,12 +103,12 @@ impl EarlierStatus {
 }
 
 impl EarlierEvent {
-    /// The function's number in those versions.
+    /// Returns the function's number in those versions.
     pub fn function(&self) -> u16 {
         self.function
     }
 
-    /// The event today. `None` for a function that those versions cannot have.
+    /// Converts the event to the current version. `None` for a function that those versions cannot contain.
     pub fn current(self) -> Option<Event> {
         let function = renumbered(self.function)?;
         let meaning = meaning(function);

@@ -1,7 +1,7 @@
 //! Predefined handles of the standard ABI of MPI 5.0, which are small constants.
 //!
 //! Source: `mpi_abi.h`. Values below 0x1000 are constants of the standard; all other handles are the library's own pointers.
-//! Called by tracers for the handles that they learn, and by dumps for names.
+//! Used by tracers to identify handles, and by listings for names.
 
 /// `MPI_COMM_NULL`.
 pub const COMM_NULL: u64 = 0x100;
@@ -33,7 +33,7 @@ const OPERATIONS: [(u64, &str); 15] = [
     (NO_OP, "MPI_NO_OP"),
 ];
 
-/// The name of the predefined reduction with this handle.
+/// Returns the name of the predefined reduction with this handle.
 pub fn operation(handle: u64) -> Option<&'static str> {
     let mut all = OPERATIONS.iter();
     let found = all.find(|(known, _)| *known == handle)?;

@@ -1,19 +1,18 @@
-//! Makes one record of calls that polled, found nothing, and follow one another alike.
+//! Folds consecutive, equal and unsuccessful polls into one record.
 //!
-//! It takes calls in the order of a trace and hands them on in that order, but for one thing: polls are held until their
-//! thread's next call that is no such poll, and are handed on as one directly before it; at the end in the order of threads. What comes out depends on the
-//! calls and their order alone. Of each thread one record is held at most, of `MOST` threads: where there are more, that of
-//! the first is handed on. Called by the run's recorder.
+//! It takes calls in the order of a trace and passes them on in that order, with one exception. Polls are held until their thread's next other call, and
+//! are passed on as one record directly before it; at the end, in the order of threads. The output depends only on the calls and their order. It holds at
+//! most one record for each of `MOST` threads; with more threads, the record of the first is passed on. Used by the run's recorder.
 
 use std::collections::BTreeMap;
 
 use super::{Folded, MOST_POLLS};
 use crate::event::Event;
 
-/// Threads of which records are held, at most.
+/// Most threads with held records.
 const MOST: usize = 1 << 16;
 
-/// Parameters by which calls return what they found: where that goes is no part of what was asked for.
+/// Output parameters, which are not compared.
 const OUTPUTS: [&str; 8] = [
     "array_of_indices",
     "array_of_statuses",
@@ -39,7 +38,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// One that holds `held`, as [`held`](Self::held) told it.
+    /// Creates a folder that holds `held`, as returned by [`held`](Self::held).
     pub fn holding(held: Vec<Event>) -> Self {
         let held = held.into_iter().map(|event| (thread(&event), event));
         Self {
@@ -47,15 +46,15 @@ impl Folder {
         }
     }
 
-    /// What is held, in the order of threads.
+    /// Returns the held records, in the order of threads.
     pub fn held(&self) -> Vec<Event> {
         self.held.values().cloned().collect()
     }
 
-    /// Takes a call, and hands on to `next` what cannot become more.
+    /// Takes a call, and passes to `next` the records that cannot grow any more.
     ///
     /// # Errors
-    /// That of `next`.
+    /// Returns the error of `next`.
     pub fn take<E>(
         &mut self,
         event: Event,
@@ -85,17 +84,17 @@ impl Folder {
         Ok(())
     }
 
-    /// No call follows: hands on what is held.
+    /// Ends the input: passes on the held records.
     ///
     /// # Errors
-    /// That of `next`.
+    /// Returns the error of `next`.
     pub fn finish<E>(&mut self, next: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
         let held = std::mem::take(&mut self.held);
         held.into_values().try_for_each(next)
     }
 }
 
-/// Whether a poll asked for the same as that before it, from the same place.
+/// True if a poll asked for the same as the one before it, from the same call site.
 fn alike(one: &Event, other: &Event) -> bool {
     let subject = |event: &Event| event.folded.0.as_ref().map(|polls| polls.subject);
     one.function == other.function
@@ -112,7 +111,7 @@ fn alike(one: &Event, other: &Event) -> bool {
         && asks_alike(one, other)
 }
 
-/// Whether the arguments of two calls of a function are the same, but for where what was found goes.
+/// True if the arguments of two calls of a function are equal, output parameters apart.
 fn asks_alike(one: &Event, other: &Event) -> bool {
     let parameters = one.description().parameters;
     let output = |index: usize| {
@@ -124,7 +123,7 @@ fn asks_alike(one: &Event, other: &Event) -> bool {
         && pairs.all(|(index, (one, other))| one == other || output(index))
 }
 
-/// Adds a poll to those before it.
+/// Adds a poll to the record before it.
 fn join(before: &mut Event, event: &Event) {
     before.exit = event.exit;
     if let (Some([_, left]), Some([_, last])) = (&mut before.accounts.0, &event.accounts.0) {

@@ -1,32 +1,32 @@
-//! What probes are for: the user's own, and those by which a run sees messages.
+//! Purposes of probes: the user's, and a run's own for seeing messages.
 //!
-//! A library hands each message to one function of its layer for point-to-point messages, or of the transport below. What that
-//! function is given tells tag and bytes; to whom it goes it tells by the library's own names of processes, which are numbers here, and whose
-//! such a name is other records tell. Made where a plan is, read by the tracer and by whoever counts messages.
+//! A library hands each message to one function of its layer for point-to-point messages, or of the transport below. The function's arguments
+//! contain the tag and the number of bytes. They identify the receiver by a name internal to the library, which is a number here; other
+//! records map such names to processes. Created with the plan, read by the tracer and by analyses that count messages.
 
 use bincode::{Decode, Encode};
 
 use super::{ProbeRecord, ValueKind};
 
-/// Whose a probe is, and what it is for.
+/// A probe's owner and purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub enum ProbePurpose {
-    /// The user's own.
+    /// A user's probe.
     #[default]
     User,
-    /// `ucp_worker_get_address` of UCX: its argument is the name of the process that calls, which is the UUID of its worker.
+    /// `ucp_worker_get_address` of UCX: its argument is the name of the calling process, the UUID of its worker.
     UcxAddress,
-    /// `ucp_ep_create` of UCX: tells whom an endpoint leads to; not recorded.
+    /// `ucp_ep_create` of UCX: gives an endpoint's destination; not recorded.
     UcxEndpoint,
-    /// `ucp_tag_send_nbx` and its like, which MPICH sends messages by.
+    /// `ucp_tag_send_nbx` and similar functions, by which MPICH sends messages.
     UcxSend,
     /// `mca_pml_ob1_send` of Open MPI.
     OpenMpiSend,
     /// `mca_pml_ob1_isend` of Open MPI.
     OpenMpiIsend,
-    /// `mca_pml_ob1_isend_init` of Open MPI: tells what a persistent request will send; not recorded.
+    /// `mca_pml_ob1_isend_init` of Open MPI: gives the message that a persistent request will send; not recorded.
     OpenMpiPrepare,
-    /// `mca_pml_ob1_start` of Open MPI, which sends what was prepared.
+    /// `mca_pml_ob1_start` of Open MPI, which sends a prepared message.
     OpenMpiStart,
 }
 
@@ -35,9 +35,9 @@ pub enum ProbePurpose {
 pub enum MessageWord {
     /// The sender, by its library's name for it.
     From,
-    /// The receiver, likewise.
+    /// The receiver, by its library's name for it.
     To,
-    /// The library's number of the communicator, which MPICH has one more of for collective operations.
+    /// The library's number of the communicator; MPICH has an additional number for collective operations.
     Context,
     /// The tag.
     Tag,
@@ -45,7 +45,7 @@ pub enum MessageWord {
     Bytes,
 }
 
-/// What a message's record has, in order.
+/// The words of a message's record, in order.
 pub const MESSAGE: [(MessageWord, &str, ValueKind); 5] = [
     (MessageWord::From, "from", ValueKind::Pointer),
     (MessageWord::To, "to", ValueKind::Pointer),
@@ -55,17 +55,17 @@ pub const MESSAGE: [(MessageWord, &str, ValueKind); 5] = [
 ];
 
 impl ProbePurpose {
-    /// Whether what it sees is recorded when it is wanted; otherwise it is learned from, always.
+    /// True if its calls are recorded on request; other probes are always active, and only update the tracer's tables.
     pub fn is_recorded(self) -> bool {
         self == Self::User || self.is_message()
     }
 
-    /// Whether its records are messages, of the words of [`MESSAGE`].
+    /// True if its records are messages, with the words of [`MESSAGE`].
     pub fn is_message(self) -> bool {
         self.is_open_mpi() || self == Self::UcxSend
     }
 
-    /// Whether its records are messages of Open MPI.
+    /// True if its records are messages of Open MPI.
     pub fn is_open_mpi(self) -> bool {
         matches!(
             self,
@@ -73,7 +73,7 @@ impl ProbePurpose {
         )
     }
 
-    /// What an argument is called, where that is known.
+    /// Returns an argument's name, if known.
     pub fn argument(self, number: usize) -> Option<&'static str> {
         let word = MESSAGE.get(number).filter(|_| self.is_message());
         word.map(|(_, name, _)| *name)
@@ -81,7 +81,7 @@ impl ProbePurpose {
 }
 
 impl ProbeRecord {
-    /// A word of a message; `None` where it could not be read.
+    /// Returns a word of a message; `None` if it could not be read.
     pub fn message(&self, word: MessageWord) -> Option<u64> {
         let index = MESSAGE.iter().position(|(own, ..)| *own == word)?;
         self.arguments.get(index)?.word()

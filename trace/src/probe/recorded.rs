@@ -1,7 +1,7 @@
 //! Records with their sites, as bytes.
 //!
-//! Sites are a table before the records, as calls from one place are many. Bytes may come from anybody: numbers that the table does
-//! not have are refused. Used wherever records are written: files, checkpoints, and what hosts send each other.
+//! Sites are a table before the records, as many calls share a site. The bytes are untrusted: numbers missing from the table are
+//! refused. Used for all encodings of records: files, checkpoints, and messages between hosts.
 
 use bincode::de::{BorrowDecode, BorrowDecoder, Decoder};
 use bincode::enc::Encoder;
@@ -16,7 +16,7 @@ use crate::saved::{SavedSites, load_sites_of, save_sites_of};
 pub struct Recorded(pub Vec<ProbeRecord>);
 
 impl Recorded {
-    /// The records whose sites are told apart from them.
+    /// Joins records with their separately encoded sites.
     fn joined(sites: &SavedSites, mut records: Vec<ProbeRecord>) -> Result<Self, DecodeError> {
         let places = records.iter_mut().map(|record| &mut record.site);
         load_sites_of(places, sites)

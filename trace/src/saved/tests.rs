@@ -1,4 +1,4 @@
-//! Events that are loaded are those that were saved.
+//! Loaded events equal the saved ones.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::account::Accounts;
 use crate::implementation::Implementation;
 use crate::site::{CallStack, Frame, Site};
 
-/// Events with sums.
+/// Events with accounts.
 fn events(count: u64) -> Vec<Event> {
     let sum = |instructions| Account {
         instructions,

@@ -1,6 +1,6 @@
-//! One thread: where it is in its program, and what was dropped of it.
+//! One thread: its position in its program, and the sums of its dropped calls.
 //!
-//! Called by the collector, call by call.
+//! Used by the collector, call by call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,21 @@ use crate::measure::{Both, Dropped, Measure};
 use crate::moved::Operations;
 use crate::signature::{Signature, is_last, is_of_all, may_go};
 
-/// Calls without growth after which a loop is looked for first; then after twice as many each time.
+/// Number of calls without growth after which a loop is first searched for; the number doubles each time.
 const FIRST_LOOK: u64 = 4;
 
-/// Requests of kept calls that are open, at most; those of more are forgotten, and their completions dropped.
+/// Most open requests of kept calls; further ones are forgotten, and their completions dropped.
 const MOST_OPEN: usize = 1 << 16;
 
-/// What a thread is doing.
+/// The state of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum State {
     /// Its main loop is not known.
     #[default]
     Searching,
-    /// It is in its main loop, and enough iterations were kept.
+    /// It is in its main loop, and enough iterations are kept.
     Ready(Loop),
-    /// The same, and it will drop from an iteration on that was agreed on.
+    /// The same, and it will drop iterations from an agreed iteration on.
     Armed(Loop),
     /// It drops iterations.
     Dropping(Loop),
@@ -42,32 +42,32 @@ pub(crate) struct Follower {
     pub(crate) state: State,
     next_look: u64,
     looked: u64,
-    /// Collective operations of all processes that it made.
+    /// The number of its collective operations of all processes.
     of_all: u64,
-    /// When the last call returned, and when the last one that was kept.
+    /// The exits of the last call, and of the last kept call.
     left: Option<u64>,
     kept_left: Option<u64>,
-    /// Whether the last call was dropped.
+    /// True if the last call was dropped.
     in_gap: bool,
     open: BTreeSet<u64>,
     pub(crate) iterations: u64,
     pub(crate) dropped_iterations: u64,
     pub(crate) functions: BTreeMap<u16, Dropped>,
-    /// What collective operations of dropped calls moved.
+    /// The data moved by collective operations of dropped calls.
     pub(crate) operations: Operations,
-    /// Messages that dropped calls began to send, and to receive.
+    /// Messages that dropped calls began to send and to receive.
     pub(crate) messages: [u64; 2],
-    /// Time between calls, by the functions of the one before and of the next.
+    /// Time between calls, by the functions of both calls.
     pub(crate) transitions: BTreeMap<(u16, u16), Both>,
-    /// Time between calls one of which was dropped.
+    /// Time between two calls, at least one of them dropped.
     pub(crate) intervals: Measure,
-    /// What that looks like in the trace: from the last call before those that were dropped to the first one after them.
+    /// The same in the trace: from the last kept call before the dropped calls to the first one after them.
     pub(crate) gaps: Measure,
     before: Option<u16>,
 }
 
 impl Follower {
-    /// Takes a call. Returns whether it is kept whole.
+    /// Takes a call. Returns true if it is kept whole.
     pub(crate) fn take(&mut self, event: &Event, wanted: u64, start: Option<[u64; 2]>) -> bool {
         self.rank = event.rank;
         if event.depth == 0 {
@@ -133,7 +133,7 @@ impl Follower {
         self.dropped_iterations = self.dropped_iterations.saturating_add(dropped);
     }
 
-    /// Looks for the main loop, seldom enough to cost little.
+    /// Searches for the main loop, rarely enough to cost little.
     fn search(&mut self, wanted: u64) {
         if self.looked != self.graph.grown() {
             (self.looked, self.next_look) = (self.graph.grown(), FIRST_LOOK);
@@ -152,7 +152,7 @@ impl Follower {
         }
     }
 
-    /// Which iteration it is in: the same number in each thread of a program whose threads do the same.
+    /// Returns the number of its current iteration, the same in each thread of a program whose threads do the same.
     pub(crate) fn place(&self, of: &Loop) -> u64 {
         match of.of_all {
             true => self.of_all,
@@ -160,7 +160,7 @@ impl Follower {
         }
     }
 
-    /// Adds a call to the sums; one that the scenario did not select is in none.
+    /// Adds a call to the sums, if the scenario selected it.
     fn measure(&mut self, event: &Event, kept: bool) {
         if !event.selected {
             return;
@@ -186,7 +186,7 @@ impl Follower {
         self.pass(event, kept);
     }
 
-    /// Adds what a dropped call moved.
+    /// Adds the data that a dropped call moved.
     fn move_bytes(&mut self, event: &Event) {
         let sums = self.functions.entry(event.function).or_default();
         let mut receive = |bytes: u64, exact: bool| {
@@ -217,7 +217,7 @@ impl Follower {
         }
     }
 
-    /// Adds the time between the call before and this one.
+    /// Adds the time between the previous call and this one.
     fn pass(&mut self, event: &Event, kept: bool) {
         let since = |left: Option<u64>| left.and_then(|left| event.entry.checked_sub(left));
         let both_kept = kept && !self.in_gap;
@@ -250,7 +250,7 @@ impl Follower {
     }
 }
 
-/// True for a side of a message to or from a process. Accesses to windows have no other side.
+/// True for a side of a message to or from a process. Accesses to windows have no such other side.
 fn is_message(transfer: &Transfer) -> bool {
     transfer.peer != Peer::Null && !transfer.is_access()
 }

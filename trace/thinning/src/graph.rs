@@ -1,7 +1,7 @@
-//! The event flow graph of a thread, as it grows, and the loop that it is in.
+//! The growing event flow graph of a thread, and its current loop.
 //!
-//! Nodes are numbered in the order in which they were first seen. A graph has at most `MOST_NODES` nodes and `MOST_EDGES`
-//! transitions; what does not fit counts as growth each time. Called by `follower`.
+//! Nodes are numbered in the order of their first visits. A graph has at most `MOST_NODES` nodes and `MOST_EDGES`
+//! transitions; each call beyond these limits counts as growth. Used by `follower`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ const MOST_EDGES: usize = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 struct Node {
     of_all: bool,
-    /// Whether it is a message with a process that is named.
+    /// True if it is a message with a named peer.
     has_peer: bool,
     visits: u64,
-    /// Visits since the graph had this age.
+    /// Visits since the graph last grew.
     recent: u64,
     since: u64,
 }
@@ -28,7 +28,7 @@ struct Node {
 pub(crate) struct Loop {
     pub(crate) nodes: BTreeSet<u32>,
     pub(crate) header: u32,
-    /// Whether the header is a collective operation of all processes.
+    /// True if the header is a collective operation of all processes.
     pub(crate) of_all: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Loop {
 pub(crate) struct Graph {
     numbers: BTreeMap<Signature, u32>,
     nodes: Vec<Node>,
-    /// When each transition was used last, in calls.
+    /// The time of each transition's last use, in calls.
     edges: BTreeMap<(u32, u32), u64>,
     last: Option<u32>,
     calls: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Adds a call. Returns its node, if it has one, and the one before it.
+    /// Adds a call. Returns its node, if it has one, and the previous node.
     pub(crate) fn visit(
         &mut self,
         signature: Signature,
@@ -106,22 +106,22 @@ impl Graph {
         }
     }
 
-    /// From now on only what is used anew makes a loop.
+    /// Considers only transitions used from now on for loops.
     pub(crate) fn forget(&mut self) {
         self.grown = self.calls;
     }
 
-    /// Calls since the graph last grew.
+    /// Returns the number of calls since the graph last grew.
     pub(crate) fn age(&self) -> u64 {
         self.calls - self.grown.min(self.calls)
     }
 
-    /// When the graph last grew, in calls.
+    /// Returns the time when the graph last grew, in calls.
     pub(crate) fn grown(&self) -> u64 {
         self.grown
     }
 
-    /// How often a node was visited in all, and since the graph last grew.
+    /// Returns the number of visits to a node in total, and since the graph last grew.
     pub(crate) fn visits(&self, node: u32) -> (u64, u64) {
         let Some(node) = self.nodes.get(node as usize) else {
             return (0, 0);
@@ -134,9 +134,9 @@ impl Graph {
         (node.visits, recent)
     }
 
-    /// The loop that the last call is in: the strongly connected component of the transitions used since the graph last
-    /// grew. Its header is the first seen of its collective operations of all processes, else of its messages with a process
-    /// that is named, else of its nodes.
+    /// Returns the loop that contains the last call: the strongly connected component of the transitions used since the
+    /// graph last grew. Its header is the first seen of its collective operations of all processes, else of its messages
+    /// with a named peer, else of its nodes.
     pub(crate) fn find_loop(&self) -> Option<Loop> {
         let used = self.edges.iter().filter(|(_, last)| **last > self.grown);
         let used: Vec<(u32, u32)> = used.map(|(edge, _)| *edge).collect();
@@ -158,7 +158,7 @@ impl Graph {
     }
 }
 
-/// The nodes to which at least one step leads.
+/// Returns the nodes reachable in at least one step.
 fn reached(from: u32, edges: &[(u32, u32)]) -> BTreeSet<u32> {
     let mut next: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (from, to) in edges {

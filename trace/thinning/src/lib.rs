@@ -1,16 +1,16 @@
-//! Keeps some iterations of a program's main loop whole, and sums of the rest.
+//! Keeps some iterations of a program's main loop whole, and sums of the others.
 //!
-//! Of each thread an event flow graph grows with its calls. When it has not grown for some iterations, the calls since then are
-//! the main loop. When all threads are in theirs, they drop iterations from the same one on, so that what is kept of one
-//! matches what is kept of another; a thread that leaves the loop is kept whole again, and searches. Iterations are counted by
-//! collective operations of all processes where the loop has one, else by visits of its first message. Dropped calls are in
-//! the sums ([`Collected`]). Calls that others need are always kept: those that make, change or free
-//! communicators, datatypes, windows, files, persistent requests; accesses to windows; calls that failed or did not return; those
-//! that complete a request of a kept call.
+//! Each thread has an event flow graph, which grows with its calls. When it has not grown for some iterations, the calls since
+//! then are the main loop. When all threads are in their main loops, they drop iterations from the same iteration on, so that the
+//! kept calls of all threads match. A thread that leaves the loop is kept whole again, and searches for the next loop. Iterations
+//! are counted by collective operations of all processes where the loop has one, else by visits of its first message. Dropped
+//! calls are summed up in [`Collected`]. Calls that others depend on are always kept. These create, change or free communicators,
+//! datatypes, windows, files or persistent requests; access windows; failed or did not return; or complete a request of a kept
+//! call.
 //!
-//! What comes out depends on the calls and their order alone, and takes memory by the graphs, not by the number of calls. Called
-//! where a run writes its trace, after polls are folded, and where a trace is made smaller later. The sums make statistics
-//! of a trace whole again.
+//! The output depends only on the calls and their order; memory is proportional to the graphs, not to the number of calls. Used
+//! where a run writes its trace, after polls are folded, and where a trace is reduced later. The sums complete the statistics of
+//! a trace.
 
 /// One thread.
 mod follower;
@@ -18,11 +18,11 @@ mod follower;
 mod graph;
 /// Sums of cycles.
 mod measure;
-/// Sums of what collective operations moved.
+/// Sums of the data moved by collective operations.
 mod moved;
-/// Which calls are the same, and which may go.
+/// Equality of calls, and calls that may be dropped.
 mod signature;
-/// What was dropped, as a file.
+/// Summary of the dropped calls, as a file.
 mod summary;
 
 use std::collections::BTreeMap;
@@ -44,12 +44,12 @@ type Thread = (u32, u32, u32);
 pub struct Collector {
     wanted: u64,
     threads: BTreeMap<Thread, Follower>,
-    /// From which iteration on armed threads drop: by visits, and by collective operations.
+    /// The iteration from which armed threads drop: by visits, and by collective operations.
     start: Option<[u64; 2]>,
 }
 
 impl Collector {
-    /// One that keeps at least `iterations` of a loop that is stable, and at least 2.
+    /// Creates a collector that keeps at least `iterations`, and at least 2, of a stable loop.
     pub fn new(iterations: u64) -> Self {
         Self {
             wanted: iterations,
@@ -58,15 +58,15 @@ impl Collector {
         }
     }
 
-    /// How many iterations it was made to keep.
+    /// Returns the number of iterations that it was created to keep.
     pub fn wanted(&self) -> u64 {
         self.wanted
     }
 
-    /// Its state, to be [loaded](Self::load) later.
+    /// Returns its state for [`load`](Self::load).
     ///
     /// # Errors
-    /// When there is more of it than can be read again.
+    /// Fails if there is more of it than can be read again.
     pub fn save(&self) -> Result<Vec<u8>, StateError> {
         let mut bytes = Vec::new();
         codec::encode(self, &mut bytes)?;
@@ -74,18 +74,18 @@ impl Collector {
         Ok(bytes)
     }
 
-    /// One in the state that was [saved](Self::save).
+    /// Restores a collector from a [saved](Self::save) state.
     ///
     /// # Errors
-    /// When these bytes are something else.
+    /// Fails if these bytes are not such a state.
     pub fn load(saved: &[u8]) -> Result<Self, StateError> {
         Ok(codec::decode(saved)?)
     }
 
-    /// Takes a call, in the order of the trace, and hands it on to `next` if it is kept.
+    /// Takes a call, in the order of the trace, and passes it to `next` if it is kept.
     ///
     /// # Errors
-    /// That of `next`.
+    /// Returns the error of `next`.
     pub fn take<E>(
         &mut self,
         event: Event,
@@ -101,7 +101,7 @@ impl Collector {
         if kept { next(event) } else { Ok(()) }
     }
 
-    /// Chooses the iteration from which on all drop, when all are in their loops.
+    /// Chooses the iteration from which all threads drop, once all are in their loops.
     fn agree(&mut self) {
         let busy = |it: &Follower| matches!(it.state, State::Armed(_) | State::Dropping(_));
         if self.start.is_some() {
@@ -144,7 +144,7 @@ impl Collector {
         }
     }
 
-    /// What was dropped.
+    /// Returns the sums of the dropped calls.
     pub fn collected(&self) -> Collected {
         let threads = self.threads.iter().map(|(thread, follower)| {
             let functions = follower.functions.iter();

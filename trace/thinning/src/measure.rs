@@ -1,30 +1,31 @@
-//! Sums over calls: how many, and the cycles that they took.
+//! Sums over calls: their number and their cycles.
 //!
-//! Bounded, and the same in whatever order calls of several threads come, as each thread has its own.
+//! The sums are bounded. They do not depend on the order of calls of different threads, as each thread has separate
+//! sums.
 
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// Cycles of calls, or between them.
+/// Cycles in calls, or between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// How many calls.
+    /// The number of calls.
     pub count: u64,
-    /// Cycles in all.
+    /// Total cycles.
     pub sum: u64,
     /// The fewest cycles.
     pub least: u64,
     /// The most cycles.
     pub most: u64,
-    /// The sum of the squares, in cycles squared; of polls that are one record, of their mean.
+    /// The sum of the squares, in cycles squared; for a record of several polls, of their mean.
     pub squares: f64,
-    /// The sum of the reciprocals, of at least one cycle each; of what is told together, of the mean.
+    /// The sum of the reciprocals, of at least one cycle each; for a record of several calls, of their mean.
     pub reciprocals: f64,
 }
 
 impl Measure {
-    /// Adds `count` of them that took `sum` cycles together, the shortest and the longest of them as `extremes` says.
+    /// Adds `count` calls of `sum` cycles together, with the shortest and the longest in `extremes`.
     pub(crate) fn add(&mut self, count: u64, sum: u64, (least, most): (u64, u64)) {
         if count == 0 {
             return;
@@ -41,12 +42,12 @@ impl Measure {
         });
     }
 
-    /// Adds one.
+    /// Adds one call.
     pub(crate) fn add_one(&mut self, cycles: u64) {
         self.add(1, cycles, (cycles, cycles));
     }
 
-    /// Adds another's.
+    /// Adds another measure.
     pub fn join(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -68,40 +69,40 @@ impl Measure {
         self.count == 0
     }
 
-    /// Mean cycles of a call; 0 of none.
+    /// Returns the mean cycles of a call; 0 without calls.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.count.max(1) as f64
     }
 }
 
-/// Cycles of what the trace has and of what it has not.
+/// Cycles of kept and of dropped calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Both {
-    /// Cycles in calls that the trace has, or between two of them.
+    /// Cycles in calls in the trace, or between two of them.
     #[serde(default, skip_serializing_if = "Measure::is_empty")]
     pub kept: Measure,
-    /// Cycles in calls that it has not, or between calls one of which it has not.
+    /// Cycles in dropped calls, or between two calls, at least one of them dropped.
     #[serde(default, skip_serializing_if = "Measure::is_empty")]
     pub dropped: Measure,
 }
 
 impl Both {
-    /// Adds another's.
+    /// Adds the sums of another.
     pub fn join(&mut self, other: &Self) {
         self.kept.join(&other.kept);
         self.dropped.join(&other.dropped);
     }
 
-    /// The sums over both.
+    /// Returns the sums over both.
     pub fn all(&self) -> Measure {
         let mut all = self.kept;
         all.join(&self.dropped);
         all
     }
 
-    /// By which share the mean of the kept ones is wrong, against that of all; `None` where nothing was kept or nothing
-    /// took time.
+    /// Returns the relative error of the kept calls' mean against the mean of all; `None` if no call was kept or all
+    /// took no time.
     pub fn error(&self) -> Option<f64> {
         let all = self.all();
         let known = self.kept.count > 0 && all.sum > 0;
@@ -113,31 +114,31 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What is known of the calls of a function.
+/// Sums of a function's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dropped {
-    /// Cycles in its calls that the program itself made.
+    /// Cycles in its calls by the program itself.
     pub cycles: Both,
-    /// Calls that the MPI library made within others, which the trace has not.
+    /// Dropped calls that the MPI library made within others.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nested: u64,
-    /// Bytes of messages that calls sent which the trace has not.
+    /// Bytes sent by dropped calls.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent: u64,
-    /// Bytes of messages that they received or had room for.
+    /// Bytes received by dropped calls, or the sizes of their buffers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub received: u64,
-    /// How many of these are the room for them.
+    /// The part of `received` that is sizes of buffers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inexact: u64,
-    /// Collective operations of such calls which are not among those that were [moved](crate::Moved).
+    /// Collective operations of dropped calls that [`Moved`](crate::Moved) does not include.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untold: u64,
 }
 
 impl Dropped {
-    /// Adds another's.
+    /// Adds the sums of another.
     pub fn join(&mut self, other: &Self) {
         self.cycles.join(&other.cycles);
         self.nested = self.nested.saturating_add(other.nested);

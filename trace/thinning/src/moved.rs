@@ -1,8 +1,8 @@
-//! What collective operations of dropped calls moved.
+//! Data moved by collective operations of dropped calls.
 //!
-//! How much that is for a process depends on its communicator, which is known when the whole trace is: so sums are kept of
-//! operations that are alike but for their amounts. Bounded: operations of more than `MOST` kinds are only counted. Called by
-//! `follower`, and where a trace's statistics are made.
+//! A process's amount depends on its communicator, which is known only when the whole trace is. Sums are therefore kept of
+//! operations that differ only in their amounts. Memory is bounded: beyond `MOST` kinds, operations are only counted. Used by
+//! `follower`, and where a trace's statistics are computed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,18 +12,18 @@ use belljar_trace::{Amount, Collective, Peer, Phase, Share, Who};
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-/// Kinds of operations of a thread.
+/// Most kinds of operations of a thread.
 const MOST: usize = 4096;
 
-/// What makes operations alike: function, communicator, root, and with and for whom each of both amounts is, and whether it is
-/// told as a whole.
+/// The properties that equal operations share: function, communicator, root, and for each of both amounts its partners, its
+/// members and whether it is a total.
 type Kind = (u16, Option<u32>, Option<Peer>, [(Share, Who, bool); 2]);
 
 /// Sums over operations of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 struct Sum {
     operations: u64,
-    /// What went out and what came in: bytes, or pieces.
+    /// The amounts sent and received: bytes, or pieces.
     amounts: [(u64, Vec<u64>); 2],
 }
 
@@ -32,7 +32,7 @@ struct Sum {
 pub(crate) struct Operations(BTreeMap<Kind, Sum>);
 
 impl Operations {
-    /// Adds an operation of a call of `function`. Returns whether there was room for it.
+    /// Adds an operation of a call of `function`. Returns true if there was room for it.
     pub(crate) fn add(&mut self, function: u16, operation: &Collective) -> bool {
         let both = [&operation.sent, &operation.received];
         let kind = |it: &Amount| (it.share, it.who, it.bytes.is_some());
@@ -58,7 +58,7 @@ impl Operations {
         true
     }
 
-    /// All of them.
+    /// Returns all sums.
     pub(crate) fn moved(&self) -> Vec<Moved> {
         let each = self.0.iter().map(|(kind, sum)| {
             let (function, communicator, root, [sent, received]) = *kind;
@@ -87,7 +87,7 @@ impl Sum {
         self.operations = self.operations.saturating_add(1);
         for ((bytes, pieces), (more, next)) in self.amounts.iter_mut().zip(amounts) {
             *bytes = bytes.saturating_add(*more);
-            // What follows the pieces that count means nothing, and need not be there.
+            // Values after the significant pieces are meaningless, and may be missing.
             pieces.truncate(next.len());
             for (piece, more) in pieces.iter_mut().zip(next) {
                 *piece = piece.saturating_add(*more);
@@ -96,40 +96,40 @@ impl Sum {
     }
 }
 
-/// Collective operations that were dropped, alike but for how much they moved.
+/// Dropped collective operations that differ only in their amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moved {
     /// The function that was called.
     pub function: String,
-    /// How many.
+    /// The number of operations.
     pub operations: u64,
     /// The communicator, by the process's own number.
     pub communicator: Option<u32>,
-    /// The root, where the operation has one.
+    /// The root, if the operation has one.
     pub root: Option<Peer>,
-    /// What went out of the process's buffers.
+    /// Bytes that left the process's buffers.
     pub sent: MovedAmount,
-    /// What came into them.
+    /// Bytes that entered the process's buffers.
     pub received: MovedAmount,
 }
 
-/// Bytes of such operations together.
+/// Total bytes of such operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MovedAmount {
-    /// With whom.
+    /// The partners.
     pub share: Share,
-    /// For whom they count.
+    /// The members for which they count.
     pub who: Who,
-    /// How many with each of `share`; `None` where `pieces` tells.
+    /// The bytes with each of `share`; `None` if they are in `pieces`.
     pub bytes: Option<u64>,
-    /// With each member or neighbour.
+    /// The bytes with each member or neighbour.
     pub pieces: Vec<u64>,
 }
 
 impl Moved {
-    /// One operation that moves as much as all of them.
+    /// Returns one operation that moves as much as all of them.
     pub fn as_one(&self) -> Collective {
         let amount = |it: &MovedAmount| Amount {
             bytes: it.bytes,

@@ -1,7 +1,7 @@
-//! What makes calls the same place in a program's flow, and which calls may be left out.
+//! Equality of calls in a program's flow, and calls that may be dropped.
 //!
-//! Counts, bytes, tags and roots are no part of it: they change from one iteration to the next in programs whose loop is
-//! the same. Called for each call by `follower`.
+//! Counts, bytes, tags and roots are ignored, because they change between iterations of the same loop. Used by
+//! `follower` for each call.
 
 use std::hash::Hasher;
 
@@ -16,9 +16,9 @@ pub(crate) struct Signature {
     /// The function's number.
     pub(crate) function: u16,
     communicator: Option<u32>,
-    /// Whom it sends to and receives from: direction, kind, and the rank relative to the caller's.
+    /// Its peers: direction, kind, and the rank relative to the caller's.
     peers: Vec<(bool, u8, i64)>,
-    /// A hash of where it was called; 0 where that is not known.
+    /// A hash of its call site; 0 if unknown.
     site: u64,
 }
 
@@ -44,7 +44,7 @@ impl Signature {
 }
 
 impl Signature {
-    /// Whether it is a message with another process that is named: neighbours make such calls equally often.
+    /// True if it is a message with a named peer: neighbours make such calls equally often.
     pub(crate) fn has_peer(&self) -> bool {
         self.peers.iter().any(|(_, kind, _)| *kind == 0)
     }
@@ -64,7 +64,7 @@ fn hash(site: &Site) -> u64 {
     hasher.finish()
 }
 
-/// Whether it is a collective operation of all of a job's processes: each of them makes as many, in the same order.
+/// True for a collective operation of all of a job's processes: each process makes the same number, in the same order.
 pub(crate) fn is_of_all(event: &Event) -> bool {
     let of_world = |it: &belljar_trace::Collective| it.communicator == Some(WORLD);
     event.depth == 0 && event.collectives.iter().any(of_world) && !is_prepared(event)
@@ -78,7 +78,7 @@ fn is_prepared(event: &Event) -> bool {
         .any(|phase| phase == Phase::Prepared)
 }
 
-/// Whether the call of a dropped iteration is dropped: one that others need, or that is odd, is not.
+/// True if the call is dropped in a dropped iteration; calls that others depend on and irregular ones are not.
 pub(crate) fn may_go(event: &Event) -> bool {
     let details = event.details.0.as_ref();
     let defines = details.is_some_and(|it| it.window.is_some() || it.bounds.is_some());
@@ -92,7 +92,7 @@ pub(crate) fn may_go(event: &Event) -> bool {
         && !is_prepared(event)
 }
 
-/// True for the call after which its process calls nothing that a loop could have.
+/// True for the call that ends a process's MPI: no loop follows it.
 pub(crate) fn is_last(event: &Event) -> bool {
     event.meaning().kind == CallKind::Finalize
 }

@@ -1,7 +1,7 @@
-//! What was dropped, as a file next to the trace.
+//! The summary of dropped calls, as a file next to the trace.
 //!
-//! JSON, with names of functions. What it holds is anybody's: a file that makes no sense is refused, and one of more than
-//! `MOST` bytes, too. Written where a trace begins, with nothing in it, and again where it ends; read by commands that read it.
+//! JSON, with names of functions. The file is untrusted: invalid contents and files of more than `MOST` bytes are refused. It
+//! is written empty at the beginning of a trace, and again at its end; commands that read the trace read it, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read};
@@ -20,55 +20,56 @@ pub const COLLECTED_FILE: &str = "collected.json";
 /// Most bytes of the file.
 const MOST: u64 = 256 << 20;
 
-/// What was dropped of a trace.
+/// Sums of a trace's dropped calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Collected {
-    /// Iterations that were asked for.
+    /// The requested number of iterations.
     pub wanted: u64,
-    /// Thread by thread.
+    /// Sums by thread.
     pub threads: Vec<CollectedThread>,
 }
 
-/// What was dropped of a thread.
+/// Sums of a thread's dropped calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectedThread {
     /// Its node.
     pub node: u32,
-    /// Its process on the node.
+    /// Its process's number on the node.
     pub process: u32,
     /// Its number in the process.
     pub thread: u32,
     /// The process's rank.
     pub rank: u32,
-    /// Iterations of its main loops, from when they were stable.
+    /// Iterations of its main loops, counted from when they were stable.
     pub iterations: u64,
-    /// Those of them that were dropped.
+    /// The number of dropped iterations.
     pub dropped_iterations: u64,
-    /// By function, in cycles.
+    /// Cycles by function.
     pub functions: BTreeMap<String, Dropped>,
-    /// Cycles between calls, by the functions of the one before and of the next.
+    /// Cycles between calls, by the functions of both calls.
     pub transitions: Vec<Transition>,
-    /// Messages that dropped calls began to send, and to receive.
+    /// Messages that dropped calls began to send and to receive.
     #[serde(default, skip_serializing_if = "is_none")]
     pub messages: [u64; 2],
-    /// What collective operations of dropped calls moved.
+    /// The data moved by collective operations of dropped calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<Moved>,
-    /// Cycles between calls one of which was dropped.
+    /// Cycles between two calls, at least one of them dropped.
     pub intervals: Measure,
-    /// From the last call before dropped ones to the first one after them: what the trace has instead of `intervals`.
+    /// Cycles from the last kept call before dropped calls to the first one after them, which the trace has instead of
+    /// `intervals`.
     pub gaps: Measure,
 }
 
-/// From a call of one function to the next one's.
+/// From a call of one function to a call of the next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transition {
-    /// The function before.
+    /// The function of the first call.
     pub from: String,
-    /// The next one's.
+    /// The function of the second call.
     pub to: String,
     /// Cycles from the exit of the first to the entry of the second.
     pub between: Both,
@@ -78,39 +79,39 @@ fn is_none(messages: &[u64; 2]) -> bool {
     *messages == [0; 2]
 }
 
-/// Why a file could not be read or written.
+/// An error in reading or writing the file.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectedError {
-    /// The host refused.
+    /// A file operation failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was attempted, as an infinitive.
+        /// The attempted action, as an infinitive.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// The host's own reason.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// It is something else.
+    /// It is not such a file.
     #[error("{} does not say what was dropped of the trace: {reason}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }
 
 impl Collected {
-    /// The file's text.
+    /// Returns the file's text.
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
-    /// What the file next to the trace at `trace` says; `None` where there is none: then nothing was dropped.
+    /// Reads the file next to the trace at `trace`; `None` if it does not exist, so that no calls were dropped.
     ///
     /// # Errors
-    /// [`CollectedError`] when the file cannot be read, or is something else.
+    /// Returns [`CollectedError`] if the file cannot be read, or is invalid.
     pub fn of_trace(trace: &Path) -> Result<Option<Self>, CollectedError> {
         if trace.file_name().is_none_or(|name| name != TRACE_FILE) {
             return Ok(None);
@@ -137,10 +138,10 @@ impl Collected {
         }
     }
 
-    /// What a file says that has this text.
+    /// Parses the file's text.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// Returns the fault, in words.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let parsed: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let mut threads = BTreeSet::new();
@@ -160,18 +161,18 @@ impl Collected {
         Ok(parsed)
     }
 
-    /// Iterations of the main loops of the thread that has most of them, kept and in all.
+    /// Returns the iterations of the main loops, kept and in total, of the thread that has the most of them.
     pub fn iterations(&self) -> (u64, u64) {
         let each = self.threads.iter().map(|it| {
             let dropped = it.dropped_iterations.min(it.iterations);
             (it.iterations - dropped, it.iterations)
         });
-        // The first of several that have as many.
+        // The first one if several threads have the same number.
         let most = |best: (u64, u64), own: (u64, u64)| if own.1 > best.1 { own } else { best };
         each.fold((0, 0), most)
     }
 
-    /// Calls that the trace has and that it has not, as far as they returned and the program itself made them.
+    /// Returns the numbers of kept and of dropped calls, as far as they returned and the program itself made them.
     pub fn calls(&self) -> (u64, u64) {
         let functions = self.functions();
         let count =
@@ -182,7 +183,8 @@ impl Collected {
         )
     }
 
-    /// Messages of which the trace has one side and not the other, at least: where threads did not drop the same iterations.
+    /// Returns a lower bound of the number of messages with only one side in the trace, because threads did not drop the same
+    /// iterations.
     pub fn halved_messages(&self) -> u64 {
         let add = |[sent, received]: [u64; 2], it: &CollectedThread| {
             let [more, others] = it.messages;
@@ -192,7 +194,7 @@ impl Collected {
         sent.abs_diff(received)
     }
 
-    /// All threads' sums, by the functions of a call and of the next.
+    /// Returns all threads' sums, by the functions of both calls.
     pub fn transitions(&self) -> BTreeMap<(&str, &str), Both> {
         let mut sums: BTreeMap<(&str, &str), Both> = BTreeMap::new();
         for own in self.threads.iter().flat_map(|thread| &thread.transitions) {
@@ -202,7 +204,7 @@ impl Collected {
         sums
     }
 
-    /// All threads' sums, by function.
+    /// Returns all threads' sums, by function.
     pub fn functions(&self) -> BTreeMap<&str, Dropped> {
         let mut sums: BTreeMap<&str, Dropped> = BTreeMap::new();
         let functions = self.threads.iter().flat_map(|thread| &thread.functions);

@@ -111,7 +111,7 @@ fn a_loop_is_kept_in_part_and_counted_whole() {
         counts["MPI_Send"].cycles.dropped.sum,
         10 * counts["MPI_Send"].cycles.dropped.count
     );
-    // What is kept of one rank matches what is kept of the others, and what follows the loop is there.
+    // The kept calls of one rank match those of the others, and the calls after the loop are present.
     let first = names(&kept, 0);
     assert!(first.len() < 200, "{}", first.len());
     assert_eq!(first[first.len() - 2..], ["MPI_Bcast", "MPI_Finalize"]);
@@ -283,7 +283,7 @@ fn states_that_were_tampered_with_are_refused_or_continued() {
     }
 }
 
-/// A pipeline: the first rank has nobody before it, the last one nobody after it, and each is ahead of the next.
+/// A pipeline: the first rank has no predecessor, the last one no successor, and each is ahead of the next.
 #[test]
 fn ranks_of_a_pipeline_drop_the_same_messages() {
     let (ranks, steps) = (4_u32, 400_u64);
@@ -312,7 +312,7 @@ fn ranks_of_a_pipeline_drop_the_same_messages() {
     for step in 0..steps {
         for rank in 0..ranks {
             let at = 100 * (1 + step + 7 * u64::from(rank));
-            // Nobody is asked twice where others are asked once.
+            // The first rank receives twice without a peer, where others receive once.
             for _ in 0..=u32::from(rank == 0) {
                 events.push(message("MPI_Recv", rank, rank.checked_sub(1), at));
             }

@@ -1,7 +1,7 @@
-//! A flame graph: the picture of stacks after Brendan Gregg, as SVG.
+//! A flame graph as SVG, after Brendan Gregg.
 //!
-//! What was called stands above its caller, as wide as its share of samples; names in the order of the alphabet. Depends on the
-//! profile alone. Called by `table`.
+//! A box is drawn above its caller's, as wide as its share of samples; names are in alphabetical order. The picture depends
+//! only on the profile. Used by `table`.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::tally::Named;
 const WIDTH: f64 = 1200.0;
 /// Height of a row.
 const ROW: usize = 18;
-/// What is narrower is left out.
+/// Narrower boxes are omitted.
 const LEAST: f64 = 0.1;
-/// Width of a letter, about.
+/// Approximate width of a letter, in pixels.
 const LETTER: f64 = 7.0;
 
-/// A box: consecutive stacks that have the same frames up to this one.
+/// A box: consecutive stacks with the same frames up to this one.
 struct Flame<'n> {
     name: &'n str,
     depth: usize,
-    /// Samples to the left of it, and its own.
+    /// Samples to the left of it, and samples in it.
     before: u64,
     count: u64,
 }
@@ -58,7 +58,7 @@ pub(crate) fn write(profile: &Named, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</svg>")
 }
 
-/// The boxes of one row.
+/// Returns the boxes of one row.
 fn flames<'n>(stacks: &[(&'n Vec<Arc<str>>, u64)], depth: usize) -> Vec<Flame<'n>> {
     let mut flames: Vec<Flame<'n>> = Vec::new();
     let mut last: Option<&[Arc<str>]> = None;
@@ -114,7 +114,7 @@ fn show(flame: &Flame<'_>, all: u64, height: usize, out: &mut dyn Write) -> io::
     writeln!(out, "</g>")
 }
 
-/// Words as they may stand in XML.
+/// Escapes a text for XML.
 fn escaped(words: &str) -> String {
     let mut text = String::new();
     for letter in words.chars() {

@@ -1,12 +1,12 @@
-//! What stands in a profile's file.
+//! The format of a profile's file.
 //!
-//! The file begins with `MAGIC` and the format's version (u32, little endian), then come records. Each is four numbers of 32
-//! bits, little endian: what it is (`HEAD`, `SAMPLES`, `END`), its bytes in the file, its bytes when unpacked,
-//! and the CRC-32 of these three numbers and of its bytes in the file; then these, packed by zstd. Every record of samples stands by itself.
+//! The file begins with `MAGIC` and the format's version (u32, little endian), followed by records. Each record has four numbers of 32 bits,
+//! little endian: the kind (`HEAD`, `SAMPLES`, `END`), the bytes in the file, the unpacked bytes, and a CRC-32. The CRC-32 is of the first
+//! three numbers and of the bytes in the file. The bytes follow, packed by zstd. Every record of samples can be read independently.
 
 use serde::{Deserialize, Serialize};
 
-/// What a file begins with.
+/// The first bytes of a file.
 pub(crate) const MAGIC: [u8; 8] = *b"BELLPROF";
 /// The version of the format.
 pub(crate) const VERSION: u32 = 2;
@@ -18,14 +18,14 @@ pub(crate) const SAMPLES: u32 = 2;
 /// An [`End`]: the last record.
 pub(crate) const END: u32 = 3;
 
-/// Most bytes of a record when it is unpacked.
+/// Most bytes of an unpacked record.
 pub(crate) const MOST_BYTES: u32 = 32 << 20;
 /// Samples of a record.
 pub(crate) const MOST_SAMPLES: usize = 4096;
 /// Most frames of a stack.
 pub(crate) const MOST_FRAMES: usize = 64;
 
-/// The checksum of a record: of its kind, its lengths, and its bytes in the file.
+/// Returns the checksum of a record: of its kind, its lengths, and its bytes in the file.
 pub(crate) fn checksum([kind, packed, plain]: [u32; 3], bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for word in [kind, packed, plain] {
@@ -35,14 +35,14 @@ pub(crate) fn checksum([kind, packed, plain]: [u32; 3], bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// What a profile is of.
+/// The subject of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The node.
     pub node: u32,
     /// Its processors.
     pub vcpus: u32,
-    /// Virtual time from one point to the next, in picoseconds.
+    /// Virtual time between two points, in picoseconds.
     pub every: u64,
     /// The number of the first point; a point's time is its number times `every`.
     pub first: u64,
@@ -62,31 +62,31 @@ pub struct CodeFile {
 pub struct Frame {
     /// The file of the code, by its number.
     pub file: Option<u32>,
-    /// An address in the instruction that runs, or in the call that waits to return: as the file has it, or as the process has
-    /// it without a file.
+    /// The address of an instruction, relative to the file or, without a file, as in the process: of the running instruction, or of the call
+    /// that has not returned.
     pub address: u64,
 }
 
-/// What a processor was doing at a point.
+/// A processor's activity at a point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// The point's number.
     pub number: u64,
-    /// How many points it stands for: one, but for instructions that take longer.
+    /// The number of points that it stands for: one, except for instructions that take longer.
     pub count: u64,
     /// The processor.
     pub vcpu: u32,
     /// The address space: the physical address of its page tables.
     pub space: u64,
-    /// The process's rank in `MPI_COMM_WORLD`, where it is known to have one.
+    /// The process's rank in `MPI_COMM_WORLD`, if known.
     pub rank: Option<u32>,
-    /// The kernel's instruction, where the kernel was running.
+    /// The kernel's instruction, if the kernel was running.
     pub kernel: Option<u64>,
     /// The process's stack, by its number.
     pub stack: u32,
 }
 
-/// Samples in the order of the points, with the stacks and files that they are about.
+/// Samples in the order of the points, with their stacks and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Samples {
     pub(crate) files: Vec<CodeFile>,
@@ -96,7 +96,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Whether all numbers are of something that is there.
+    /// True if all references are valid.
     pub(crate) fn is_sound(&self) -> bool {
         let has_file = |frame: &Frame| {
             frame
@@ -112,9 +112,9 @@ impl Samples {
     }
 }
 
-/// What a whole profile ends with.
+/// The end of a whole profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct End {
-    /// The number of the first point that the run did not come to.
+    /// The number of the first point that the run did not reach.
     pub(crate) next: u64,
 }

@@ -1,26 +1,26 @@
-//! Profiles of nodes: samples of stacks in a file, and what they add up to.
+//! Profiles of nodes: samples of stacks in a file, and their sums.
 //!
-//! A run with a profile looks at each processor that executes at every multiple of a span of virtual time, and hands what
-//! it sees to a [`Writer`], which makes the bytes of the node's file of it. After the run [`read()`] reads such files,
-//! whatever they hold, into a [`Tally`] of stacks; with their frames [named](Tally::name) it is told as a table, as folded stacks,
-//! as a profile for `pprof` or as a flame graph. Nothing here knows guests or images. Called by runners of nodes and by `belljar profile`.
+//! A run with a profile samples each executing processor at every multiple of a span of virtual time. A [`Writer`] encodes the samples as
+//! the node's file. After the run, [`read()`] sums untrusted files up into a [`Tally`] of stacks. With [named](Tally::name) frames, it is
+//! output as a table, as folded stacks, as a profile for `pprof` or as a flame graph. This crate accesses neither guests nor images. Used
+//! by runners of nodes and by `belljar profile`.
 //!
-//! From top to bottom: `flame`, `pprof` and `table` show [`Named`] stacks; `tally` sums samples up; `read` and `write`
-//! are the file's two sides; `form` is what stands in it. None imports one above it.
+//! From top to bottom: `flame`, `pprof` and `table` show [`Named`] stacks; `tally` sums samples up; `read` and `write` are the file's two
+//! sides; `form` is the file's format. No module imports one above it.
 
 /// A flame graph.
 mod flame;
-/// What stands in a profile's file.
+/// The format of a profile's file.
 mod form;
-/// The form that `pprof` reads.
+/// The format of `pprof`.
 mod pprof;
-/// A profile's file, read.
+/// Reading of a profile's file.
 mod read;
 /// Functions by their shares, and folded stacks.
 mod table;
 /// Samples summed up by stack.
 mod tally;
-/// A profile's file, written.
+/// Writing of a profile's file.
 mod write;
 
 pub use form::{CodeFile, Frame, Head, Sample};

@@ -1,6 +1,7 @@
-//! The form that `pprof` reads: the gzipped protocol buffer of its `profile.proto`.
+//! The format of `pprof`: the gzipped protocol buffer of its `profile.proto`.
 //!
-//! Only the fields that a profile of functions needs; numbers and names of fields are that file's. Called by `table`.
+//! It has only the fields that a profile of functions needs; numbers and names of fields follow that file. Used by
+//! `table`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -44,7 +45,7 @@ impl Message {
     }
 }
 
-/// Strings by their places in the table; the first is empty.
+/// Strings by their indices in the table; the first is empty.
 struct Strings<'n>(BTreeMap<&'n str, u64>, Vec<&'n str>);
 
 impl<'n> Strings<'n> {
@@ -84,7 +85,7 @@ pub(crate) fn write(profile: &Named, out: &mut dyn Write) -> io::Result<()> {
         sample.numbers(2, [*count, nanoseconds(*count)]);
         whole.message(2, &sample);
     }
-    // A location for each function, both of the same number.
+    // A location for each function, with the same number.
     for (name, number) in &places {
         let mut line = Message::default();
         line.number(1, *number);

@@ -1,7 +1,7 @@
-//! A profile's file, read, whatever it holds.
+//! Reading of a profile's file, which is untrusted.
 //!
-//! One record after the other, with a limit on what each may take. A file that ends early is read to its last whole record.
-//! Called by `belljar profile`.
+//! Records are read one after the other, with a limit on the size of each. A truncated file is read to its last whole
+//! record. Used by `belljar profile`.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -14,42 +14,42 @@ use serde::de::DeserializeOwned;
 use crate::form::{END, End, HEAD, Head, MAGIC, MOST_BYTES, SAMPLES, Samples, VERSION, checksum};
 use crate::tally::Tally;
 
-/// Why a file cannot be read.
+/// An error in reading a file.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// The host refuses it.
+    /// A file operation failed.
     #[error("cannot read {path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// The host's reason.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// It is none, or was damaged.
+    /// It is not a profile, or is damaged.
     #[error("{path} is no profile that could be read: at byte {offset}, {reason}")]
     Form {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The offset of the fault.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }
 
-/// How much of a file there was.
+/// The completeness of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All of it.
+    /// The file is whole.
     Whole,
-    /// The run was broken off, or is under way.
+    /// The run was interrupted, or is in progress.
     Cut,
 }
 
 /// Reads the file at `path` into `tally`.
 ///
 /// # Errors
-/// When it is no profile, or damaged; what is before the damage is in `tally` then.
+/// Returns an error if it is not a profile, or damaged; `tally` then has the samples before the damage.
 pub fn read(path: &Path, tally: &mut Tally) -> Result<State, ProfileError> {
     let failed = |source| ProfileError::Io {
         path: path.to_owned(),
@@ -75,7 +75,7 @@ pub fn read(path: &Path, tally: &mut Tally) -> Result<State, ProfileError> {
 /// Checks the first `length` bytes of a file that is to be continued: whole records, each with its checksum.
 ///
 /// # Errors
-/// As [`read`].
+/// The same as for [`read`].
 pub fn verify_start(file: File, path: &Path, length: u64) -> Result<(), ProfileError> {
     let mut source = Source {
         from: BufReader::new(file).take(length),
@@ -163,7 +163,7 @@ impl<R: Read> Source<R> {
         Ok(State::Cut)
     }
 
-    /// The next record: what it is, where, and its bytes; `None` where the file ends.
+    /// Reads the next record: its kind, its offset, and its bytes; `None` at the end of the file.
     fn record(&mut self) -> Result<Option<(u32, u64, Vec<u8>)>, Fault> {
         let at = self.offset;
         let mut words = [0; 4];
@@ -203,7 +203,7 @@ impl<R: Read> Source<R> {
         Ok(there.then_some(u32::from_le_bytes(bytes)))
     }
 
-    /// Whether so many bytes were there.
+    /// Returns true if the buffer was filled.
     fn fill(&mut self, into: &mut [u8]) -> Result<bool, Fault> {
         match self.from.read_exact(into) {
             Ok(()) => {

@@ -1,7 +1,7 @@
-//! Functions by their shares, folded stacks, and which form is wanted.
+//! Functions by their shares, folded stacks, and the choice of the format.
 //!
-//! A function's own share is of samples in it, its total share of those in it or in what it called; a function that calls
-//! itself counts once. Called by `belljar profile`.
+//! A function's own share is the samples in it, its total share also includes its callees; a recursive function counts
+//! once. Used by `belljar profile`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -12,17 +12,17 @@ use belljar_sim::figures;
 use crate::tally::Named;
 use crate::{flame, pprof};
 
-/// Functions that the table has, at most.
+/// Most functions in the table.
 const MOST_ROWS: usize = 40;
 
-/// How a profile is told.
+/// The output format of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Functions by their own shares, for people.
+    /// Functions by their own shares, as a text table.
     Table,
     /// The same with all functions, as JSON.
     Json,
-    /// A line for each stack: frames from the outermost inward, `;` between them, and the number of samples (Gregg,
+    /// A line for each stack: frames from the outermost inward, separated by `;`, and the number of samples (Gregg,
     /// FlameGraph).
     Folded,
     /// gzipped protobuf, for `pprof`.
@@ -31,14 +31,14 @@ pub enum Format {
     Svg,
 }
 
-/// What is told of a function.
+/// A function's row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'n> {
     /// Its name.
     pub name: &'n str,
     /// Samples in it.
     pub own: u64,
-    /// Samples in it, or in what it called.
+    /// Samples in it or in its callees.
     pub total: u64,
 }
 
@@ -46,7 +46,7 @@ impl Named {
     /// Writes the profile as `format`.
     ///
     /// # Errors
-    /// When `out` takes no more.
+    /// Returns an error if `out` fails.
     pub fn write(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Table => self.write_table(out),
@@ -57,7 +57,7 @@ impl Named {
         }
     }
 
-    /// All functions, those with most samples of their own first.
+    /// Returns all functions, in descending order of their own samples.
     pub fn rows(&self) -> Vec<Row<'_>> {
         let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for (stack, count) in &self.stacks {
@@ -145,7 +145,7 @@ impl Named {
     }
 }
 
-/// A name without what separates frames and lines.
+/// Replaces the separators of frames and lines in a name.
 fn harmless(name: &str) -> String {
     let plain = |letter: char| {
         if letter == ';' || letter.is_control() {
@@ -157,7 +157,7 @@ fn harmless(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-/// A share in percent with two decimal places.
+/// Formats a share in percent with two decimal places.
 pub(crate) fn share(part: u64, of: u64) -> String {
     figures::share(part as f64 / of.max(1) as f64, 2)
 }

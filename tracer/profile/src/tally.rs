@@ -1,80 +1,80 @@
 //! Samples summed up by stack.
 //!
-//! Takes memory for each stack that differs, not for each sample. Frames are places in files here; naming them gives
-//! [`Named`] stacks of functions. Filled by `read`.
+//! Memory grows with the number of distinct stacks, not of samples. Frames are addresses in files here; naming them yields [`Named`] stacks of
+//! functions. Filled by `read`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::form::{CodeFile, Frame, Head, Sample, Samples};
 
-/// What the kernel's code is called, under its functions.
+/// Pseudo-function for the kernel's code, under its functions.
 const KERNEL: &str = "[kernel]";
-/// What code of no file is called.
+/// Pseudo-function for code outside of any file.
 const NO_FILE: &str = "[unknown]";
 
-/// Which samples count.
+/// Selection of samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of these nodes; of all when empty.
+    /// Samples of these nodes; all nodes if empty.
     pub nodes: Vec<u32>,
-    /// Of processes of these ranks; of all processes when empty.
+    /// Samples of processes with these ranks; all processes if empty.
     pub ranks: Vec<u32>,
     /// From this virtual time on, in picoseconds.
     pub from: Option<u64>,
     /// Before this virtual time, in picoseconds.
     pub to: Option<u64>,
-    /// Of processes in these spans of virtual time alone, if any are given.
+    /// Samples of processes in these spans of virtual time only, if given.
     pub spans: Option<Spans>,
 }
 
-/// From when to when, in picoseconds, samples of a process count, by its node and rank; several where processes with one rank followed each other.
+/// Spans in picoseconds for which a process's samples count, by its node and rank; several if processes with the same rank followed each other.
 pub type Spans = BTreeMap<(u32, u32), Vec<(u64, u64)>>;
 
-/// What stands below each stack, so that those of different ones stay apart.
+/// The frame below each stack, which keeps stacks of different nodes or ranks separate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Split {
-    /// Nothing.
+    /// No frame.
     #[default]
     None,
     /// The node.
     Node,
-    /// The rank; the node, where there is none.
+    /// The rank; the node, if there is no rank.
     Rank,
 }
 
-/// What a processor did, as far as it is told apart.
+/// A processor's activity, as far as samples distinguish it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Doing {
     node: u32,
     rank: Option<u32>,
-    /// Whether the kernel was running, and in which function, as far as its name is known.
+    /// `None` outside of the kernel; inside, the name of its function if known.
     kernel: Option<Option<Arc<str>>>,
-    /// From the innermost frame outward, files by their numbers in the tally.
+    /// From the innermost frame outward; files are numbered by the tally.
     stack: Vec<Frame>,
 }
 
-/// What begins at which address of a kernel: a function; what is none begins at addresses without a name.
+/// The function that begins at each address of a kernel; a range outside of functions has no name.
 pub type KernelFunctions = BTreeMap<u64, Option<Arc<str>>>;
 
 /// Samples of any number of nodes, summed up.
 #[derive(Debug, Default)]
 pub struct Tally {
     filter: Filter,
-    /// The kernels of nodes from these numbers on.
+    /// The kernels of the nodes from each number on.
     kernels: BTreeMap<u32, KernelFunctions>,
     every: u64,
     files: Vec<CodeFile>,
     numbers: BTreeMap<CodeFile, u32>,
     counts: BTreeMap<Doing, u64>,
-    /// Points that processors of the filter's nodes came to or slept through.
+    /// Points that processors of the filter's nodes reached, executing or asleep.
     points: u64,
-    /// Those of them that samples of any rank stand for.
+    /// Points at which they executed, for any rank.
     busy: u64,
 }
 
 impl Tally {
-    /// Of the samples that `filter` lets through.
+    /// Creates a tally of the samples that pass `filter`.
     pub fn new(filter: Filter) -> Self {
         Self {
             filter,
@@ -82,7 +82,7 @@ impl Tally {
         }
     }
 
-    /// Names the functions of the kernel that nodes from number `first` on have, up to those for which another one is named.
+    /// Names the kernel's functions for nodes from number `first` on, up to the first node of another kernel.
     #[must_use]
     pub fn with_kernel(mut self, first: u32, functions: KernelFunctions) -> Self {
         self.kernels.insert(first, functions);
@@ -99,7 +99,7 @@ impl Tally {
         self.filter.nodes.is_empty() || self.filter.nodes.contains(&node)
     }
 
-    /// The numbers of the points that count, at such a distance from each other.
+    /// Returns the range of the selected points, at this distance from each other.
     fn window(&self, every: u64) -> (u64, u64) {
         let from = self.filter.from.map_or(0, |from| from.div_ceil(every));
         let to = self.filter.to.map_or(u64::MAX, |to| to.div_ceil(every));
@@ -170,7 +170,7 @@ impl Tally {
         number
     }
 
-    /// The node of `head` came to no point from `next` on.
+    /// Records that the node of `head` reached no point from `next` on.
     pub(crate) fn end(&mut self, head: &Head, next: u64) {
         if self.has_node(head.node) {
             let (from, to) = self.window(head.every);
@@ -180,8 +180,8 @@ impl Tally {
         }
     }
 
-    /// The same with functions instead of places. `functions` tells those at an address of a file: the innermost inlined one
-    /// first, the one that they are in last; none where it has no name.
+    /// Returns the tally with functions instead of addresses. `functions` returns the functions at an address of a file, from the innermost
+    /// inlined function to the outer function; empty for an unnamed address.
     pub fn name(
         &self,
         split: Split,
@@ -241,23 +241,23 @@ fn below(doing: &Doing, split: Split) -> Option<String> {
     }
 }
 
-/// Stacks of functions, with how many samples are of each.
+/// Stacks of functions, with the number of samples of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// Virtual time for which a sample stands, in picoseconds.
+    /// Virtual time of a sample, in picoseconds.
     pub every: u64,
-    /// Points that processors came to or slept through.
+    /// Points that processors reached, executing or asleep.
     pub points: u64,
-    /// Those at which they executed.
+    /// Points at which they executed.
     pub busy: u64,
-    /// Whether samples of all processes count.
+    /// True if samples of all processes count.
     pub of_all: bool,
     /// By stack, from the outermost frame inward.
     pub stacks: BTreeMap<Vec<Arc<str>>, u64>,
 }
 
 impl Named {
-    /// All samples that count.
+    /// Returns the number of selected samples.
     pub fn samples(&self) -> u64 {
         let counts = self.stacks.values();
         counts.fold(0, |sum, count| sum.saturating_add(*count))

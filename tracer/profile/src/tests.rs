@@ -1,4 +1,4 @@
-//! Profiles written and read, whole and damaged, and what is told of them.
+//! Profiles written and read, whole and damaged, and their output.
 
 use std::fs;
 use std::io::Read;
@@ -27,7 +27,7 @@ fn sample(number: u64, kernel: Option<u64>) -> Sample {
     }
 }
 
-/// Three samples in `inner` for each in `outer`, and now and then one in the kernel.
+/// Three samples in `inner` for each in `outer`, and occasionally one in the kernel.
 fn written(count: u64) -> Vec<u8> {
     let mut writer = Writer::new(&HEAD);
     let mut bytes = Vec::new();
@@ -97,7 +97,7 @@ fn what_is_written_is_read() {
     assert!(table.contains("idle for 24.00 ms, 75.00 %"), "{table}");
     assert!(table.contains(" 62.50 %   75.00 %"), "{table}");
     assert!(table.contains(" 0.00 %   75.00 %"), "{table}");
-    // Nothing depends on when bytes were taken or state was saved.
+    // The result does not depend on when bytes were taken or state was saved.
     let mut writer = Writer::new(&HEAD);
     (0..8000).for_each(|number| add(&mut writer, number));
     writer.finish(10 + 16_000);
@@ -224,7 +224,7 @@ proptest! {
         }
     }
 
-    /// Records of numbers that nobody would write.
+    /// Records with numbers that a writer never produces.
     #[test]
     fn no_samples_are_fatal(numbers in prop::collection::vec(any::<[u64; 2]>(), 1..20), every in any::<u64>()) {
         let mut writer = Writer::new(&Head { every, ..HEAD });
@@ -244,7 +244,7 @@ proptest! {
 fn samples_outside_of_the_spans_of_their_process_do_not_count() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), written(100)).unwrap();
-    // Points 10 to 109, every microsecond; those of rank 3 on node 1.
+    // Points 10 to 109, every microsecond; only rank 3 on node 1.
     let told = |key: (u32, u32), spans: &[(u64, u64)]| {
         let filter = Filter {
             spans: Some(Spans::from([(key, spans.to_vec())])),

@@ -1,7 +1,7 @@
-//! A profile's file, written.
+//! Writing of a profile's file.
 //!
-//! Bytes are a function of the samples alone: records have a fixed number of samples. What is not in a record yet is
-//! [`Pending`], which a run saves with its state and continues with. Called by runners of nodes.
+//! The bytes depend only on the samples: records have a fixed number of samples. Samples that are not in a record yet
+//! are [`Pending`]; a run saves them with its state and continues with them. Used by runners of nodes.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::form::{
     VERSION, checksum,
 };
 
-/// How hard zstd works: what is written online must be cheap.
+/// The compression level of zstd, low because writing happens during the run.
 const LEVEL: i32 = 3;
 
-/// What was seen since the last record.
+/// The samples since the last record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending(Samples);
 
-/// Makes the bytes of a node's profile.
+/// Encodes a node's profile.
 #[derive(Debug, Default)]
 pub struct Writer {
     pending: Samples,
     files: BTreeMap<CodeFile, u32>,
     stacks: BTreeMap<Vec<Frame>, u32>,
-    /// Made and not taken yet.
+    /// Encoded bytes that were not taken yet.
     bytes: Vec<u8>,
 }
 
@@ -55,12 +55,12 @@ impl Writer {
         writer
     }
 
-    /// What is in no record yet.
+    /// Returns the samples that are in no record yet.
     pub fn save(&self) -> Pending {
         Pending(self.pending.clone())
     }
 
-    /// The number of a file, for frames of the next sample.
+    /// Returns the number of a file, for frames of the next sample.
     pub fn file(&mut self, file: &CodeFile) -> u32 {
         if let Some(number) = self.files.get(file) {
             return *number;
@@ -71,7 +71,7 @@ impl Writer {
         number
     }
 
-    /// Adds a sample with its stack, from the innermost frame outward; the stack's number is set here.
+    /// Adds a sample with its stack, from the innermost frame outward; this sets the sample's `stack`.
     pub fn add(&mut self, mut sample: Sample, mut stack: Vec<Frame>) {
         stack.truncate(MOST_FRAMES);
         sample.stack = match self.stacks.get(&stack) {
@@ -89,13 +89,13 @@ impl Writer {
         }
     }
 
-    /// Ends the file: `next` is the number of the first point that the run did not come to.
+    /// Ends the file: `next` is the number of the first point that the run did not reach.
     pub fn finish(&mut self, next: u64) {
         self.close();
         self.record(END, &End { next });
     }
 
-    /// The bytes that are to be appended to the file.
+    /// Takes the bytes to append to the file.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     fn record<T: Serialize>(&mut self, kind: u32, record: &T) {
-        // Neither fails for records of plain numbers and words in memory.
+        // Neither can fail for records of plain numbers and words in memory.
         let plain = encode(record).unwrap_or_default();
         let packed = zstd::bulk::compress(&plain, LEVEL).unwrap_or_default();
         let [packed_bytes, plain_bytes] = [packed.len(), plain.len()].map(|length| length as u32);

@@ -1,7 +1,7 @@
-//! What each function does, as far as the tracer cares.
+//! The effect of each function, as far as it concerns the tracer.
 //!
-//! Follows from each function's meaning, once for all functions of the table. Called at each call's
-//! entry and return, by `process`.
+//! It follows from each function's meaning, computed once for all functions of the table. Used at each call's entry and
+//! return, by `process`.
 
 use std::sync::LazyLock;
 
@@ -12,33 +12,33 @@ use belljar_mpi::{
 
 use crate::objects::datatypes::is_datatype_constructor;
 
-/// What a function does.
+/// The effect of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Nothing beyond its arguments.
+    /// No effect beyond its arguments.
     Plain,
-    /// Moves messages: which sides the call has.
+    /// Transfers messages.
     Message {
-        /// Sends with `dest`.
+        /// Sends to `dest`.
         sends: bool,
-        /// Receives with `source`.
+        /// Receives from `source`.
         receives: bool,
-        /// How far it goes.
+        /// Its progress.
         phase: Phase,
     },
-    /// Receives a message that a probe took off the queue.
+    /// Receives a message that a matched probe removed from the queue.
     ReceiveMatched(Phase),
-    /// Looks for a message: `flag` tells whether there is one, if it has that.
+    /// Probes for a message: `flag`, if there is one, says whether it was found.
     Probe,
     /// A collective operation.
     Collective(Operation, Phase),
-    /// Accesses another process's memory; in one direction or, fetching, both.
+    /// Accesses another process's memory, in one direction or, when fetching, in both.
     OneSided {
-        /// Puts origin data there.
+        /// Writes origin data there.
         puts: bool,
-        /// Gets data from there.
+        /// Reads data from there.
         gets: bool,
-        /// Whether a request tells of the end.
+        /// Its progress: with a request, its end is reported later.
         phase: Phase,
     },
     /// Completes requests.
@@ -49,32 +49,32 @@ pub(crate) enum Action {
     FreeRequest,
     /// `MPI_Init`, `MPI_Init_thread`, `MPI_Session_init`.
     Initialise,
-    /// Makes a communicator.
+    /// Creates a communicator.
     MakeCommunicator,
     /// `MPI_Comm_free`, `MPI_Comm_disconnect`.
     FreeCommunicator,
     /// `MPI_Comm_size`, `MPI_Comm_remote_size`, `MPI_Comm_rank`, `MPI_Dist_graph_neighbors_count`.
     AskCommunicator,
-    /// Makes a group.
+    /// Creates a group.
     MakeGroup,
     /// `MPI_Group_free`.
     FreeGroup,
-    /// Makes a datatype.
+    /// Creates a datatype.
     MakeDatatype,
     /// `MPI_Type_free`.
     FreeDatatype,
     /// `MPI_Type_size`, `MPI_Type_get_extent` and their variants.
     AskDatatype,
-    /// Makes a window.
+    /// Creates a window.
     MakeWindow,
-    /// `MPI_Win_test`, `MPI_Parrived`: whether something is over.
+    /// `MPI_Win_test`, `MPI_Parrived`: queries whether an operation is complete.
     AskIfOver,
     /// `MPI_Win_free`.
     FreeWindow,
 }
 
 impl Action {
-    /// The action of the function with this number.
+    /// Returns the action of the function with this number.
     pub(crate) fn of(function: u16) -> Self {
         ACTIONS
             .get(usize::from(function))
@@ -82,9 +82,9 @@ impl Action {
             .unwrap_or(Self::Plain)
     }
 
-    /// Whether a call must be followed to its end although it is not recorded.
+    /// True if a call must be followed to its end even when it is not recorded.
     pub(crate) fn changes_state(self, function: &Function) -> bool {
-        // A handle that a pointer that is not const points to comes out, or goes away.
+        // A handle behind a non-const pointer is created or freed.
         let hands_over = function.parameters.iter().any(|parameter| {
             let handle = matches!(
                 parameter.base,
@@ -134,7 +134,7 @@ fn classify(meaning: &Meaning) -> Action {
     }
 }
 
-/// Actions on communicators, groups, datatypes and windows.
+/// Returns actions on communicators, groups, datatypes and windows.
 fn object_action(meaning: &Meaning) -> Action {
     match meaning.kind {
         CallKind::MakeCommunicator(

@@ -1,7 +1,7 @@
-//! A call's arguments by name, and the memory they point to.
+//! A call's arguments by name, and the memory that they point to.
 //!
-//! Whatever the guest passes, reading has a limit and at worst yields nothing: the first argument with bad
-//! memory is remembered for the event. Called by `process` and what it is made of, and by `collective`.
+//! Reading is bounded for any arguments, and in the worst case yields nothing: the first argument with unreadable memory is recorded in the
+//! event. Used by `process`, its modules, and `collective`.
 
 use belljar_mpi::{Base, Function, Parameter};
 use belljar_trace::{Event, Implementation, Status, Text};
@@ -9,8 +9,7 @@ use belljar_trace::{Event, Implementation, Status, Text};
 use crate::decode::implementation;
 use crate::memory::{BadAddress, Reader};
 
-/// A call seen through its description. Remembers the first argument that pointed to
-/// memory that could not be read.
+/// A call's arguments with their description. Records the first argument that points to unreadable memory.
 pub(crate) struct Arguments<'a> {
     function: &'static Function,
     base: &'static str,
@@ -32,17 +31,17 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The name of the base function, without `MPI_` and without the marks of its form.
+    /// Returns the name of the base function, without `MPI_` and the suffixes of its variant.
     pub(crate) fn base(&self) -> &'static str {
         self.base
     }
 
-    /// The process's memory.
+    /// Returns the process's memory.
     pub(crate) fn memory(&self) -> Reader<'a> {
         self.memory
     }
 
-    /// The first argument whose memory could not be read.
+    /// Returns the first argument whose memory could not be read.
     pub(crate) fn bad(&self) -> Option<u8> {
         self.bad
     }
@@ -55,28 +54,28 @@ impl<'a> Arguments<'a> {
         Some((index, parameter, self.words.get(index).copied()?))
     }
 
-    /// Whether there is an argument of this name.
+    /// True if there is an argument of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// The word of an argument.
+    /// Returns the word of an argument.
     pub(crate) fn word(&self, name: &str) -> Option<u64> {
         self.find(name).map(|(_, _, word)| word)
     }
 
-    /// The value of an `int` argument.
+    /// Returns the value of an `int` argument.
     pub(crate) fn int(&self, name: &str) -> Option<i32> {
         self.word(name).map(|word| word as i32)
     }
 
-    /// The value of an argument that counts something; negative ones are 0.
+    /// Returns the value of an argument that is a count; negative values become 0.
     pub(crate) fn count(&self, name: &str) -> Option<u64> {
         let word = self.word(name)?.cast_signed();
         Some(u64::try_from(word).unwrap_or(0))
     }
 
-    /// The handle passed by value in the first argument of this kind.
+    /// Returns the handle passed by value in the first argument of this kind.
     pub(crate) fn first_handle(&self, base: Base) -> Option<u64> {
         let mut parameters = self.function.parameters.iter();
         let index =
@@ -84,8 +83,8 @@ impl<'a> Arguments<'a> {
         self.words.get(index).copied()
     }
 
-    /// The handle at the last pointer to one of this kind that is not const: an output, or the
-    /// object to free. (The last, because MPI-1 declared arrays of inputs without const.)
+    /// Returns the handle at the last non-const pointer to one of this kind: an output, or the object to free. (The last, because MPI-1
+    /// declared input arrays without const.)
     pub(crate) fn pointed_handle(&mut self, base: Base) -> Option<u64> {
         let mut parameters = self.function.parameters.iter().rev();
         let parameter = parameters.find(|parameter| {
@@ -94,7 +93,7 @@ impl<'a> Arguments<'a> {
         self.handles(parameter.name, 1)?.first().copied()
     }
 
-    /// Bytes of what an argument points to.
+    /// Returns the bytes of an argument's target.
     fn width(&self, base: Base) -> u8 {
         match base {
             Base::Int | Base::Fint => 4,
@@ -116,15 +115,15 @@ impl<'a> Arguments<'a> {
         read.ok()
     }
 
-    /// The first `count` integers at an argument's address; cut at a limit.
+    /// Returns the first `count` integers at an argument's address, truncated at a limit.
     pub(crate) fn integers(&mut self, name: &str, count: u64) -> Option<Vec<i64>> {
         let (index, parameter, at) = self.find(name)?;
         let read = self.memory.integers(at, count, self.width(parameter.base));
         self.note(index, read)
     }
 
-    /// The integers at the address of an argument whose array may be shorter than `count`: as many as are
-    /// there. None at all is an error if they are `needed`.
+    /// Returns the integers at the address of an argument whose array may be shorter than `count`: as many as can be read. An empty result
+    /// is an error if they are `needed`.
     pub(crate) fn integers_there(&mut self, name: &str, count: u64, needed: bool) -> Vec<i64> {
         let Some((index, parameter, at)) = self.find(name) else {
             return Vec::new();
@@ -137,19 +136,19 @@ impl<'a> Arguments<'a> {
         read
     }
 
-    /// The integer at an argument's address.
+    /// Returns the integer at an argument's address.
     pub(crate) fn integer(&mut self, name: &str) -> Option<i64> {
         self.integers(name, 1)?.first().copied()
     }
 
-    /// The first `count` handles at an argument's address; cut at a limit.
+    /// Returns the first `count` handles at an argument's address, truncated at a limit.
     pub(crate) fn handles(&mut self, name: &str, count: u64) -> Option<Vec<u64>> {
         let (index, parameter, at) = self.find(name)?;
         let read = self.memory.handles(at, count, self.width(parameter.base));
         self.note(index, read)
     }
 
-    /// [`integers_there`](Self::integers_there) of handles.
+    /// The same as [`integers_there`](Self::integers_there), for handles.
     pub(crate) fn handles_there(&mut self, name: &str, count: u64, needed: bool) -> Vec<u64> {
         let narrow = self.implementation.handle_width() == 4;
         let mask = if narrow {
@@ -163,7 +162,8 @@ impl<'a> Arguments<'a> {
             .collect()
     }
 
-    /// Status number `position` of the argument `name`; `None` when the program does not ask for it, or the library's statuses are unknown.
+    /// Returns status number `position` of the argument `name`; `None` if the program ignores it, or the layout of the library's statuses
+    /// is unknown.
     pub(crate) fn status(&mut self, name: &str, position: u64) -> Option<Status> {
         let implementation = self.implementation;
         self.at_status(name, position, |at, memory| {
@@ -171,13 +171,13 @@ impl<'a> Arguments<'a> {
         })?
     }
 
-    /// True if the program does not ask for the statuses of the argument `name`.
+    /// True if the program ignores the statuses of the argument `name`.
     pub(crate) fn ignores_status(&self, name: &str) -> bool {
         let word = self.word(name);
         word.is_some_and(|word| self.implementation.ignores_status(word))
     }
 
-    /// The `MPI_ERROR` of that status.
+    /// Returns the `MPI_ERROR` of that status.
     pub(crate) fn status_error(&mut self, name: &str, position: u64) -> Option<i32> {
         let implementation = self.implementation;
         self.at_status(name, position, |at, memory| {
@@ -203,14 +203,14 @@ impl<'a> Arguments<'a> {
         self.note(index, read)
     }
 
-    /// The text at an argument's address.
+    /// Returns the text at an argument's address.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let (index, _, at) = self.find(name)?;
         let read = self.memory.text(at);
         self.note(index, read)
     }
 
-    /// The texts that the call is given.
+    /// Returns the texts among the call's arguments.
     pub(crate) fn texts(&mut self) -> Vec<Text> {
         let mut texts = Vec::new();
         for (index, parameter) in self.function.parameters.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! What goes into and comes out of a process in a collective operation.
+//! Amounts that a process sends and receives in a collective operation.
 //!
-//! Counted are the bytes of a process's own buffers (MPI-4.0, chapter 6), each once:
-//! what an algorithm makes of them is not.
+//! They are the bytes of a process's own buffers (MPI-4.0, chapter 6), each counted once, and not the messages of an
+//! algorithm.
 
 /// Collective operations with a count for each member or neighbour.
 mod vectors;
@@ -14,7 +14,7 @@ use crate::objects::datatypes::Datatypes;
 use belljar_mpi::Operation;
 use vectors::times;
 
-/// What is known of the communicator and its datatypes when the call is made.
+/// The known properties of the communicator and its datatypes at the call.
 struct Scene<'a, 'b> {
     arguments: &'a mut Arguments<'b>,
     communicator: Option<&'a Communicator>,
@@ -23,8 +23,8 @@ struct Scene<'a, 'b> {
     most: u32,
 }
 
-/// Reads what a call of `operation` gives and gets, and where in its buffers; `most` is how many members a communicator of
-/// unknown size may have.
+/// Reads the amounts and displacements of a call of `operation`; `most` is the largest possible size of a communicator of
+/// unknown size.
 pub(crate) fn read(
     operation: Operation,
     phase: Phase,

@@ -1,8 +1,8 @@
-//! How MPICH, Open MPI and the standard ABI look in a process's memory: handles of predefined objects, statuses.
+//! Layouts of MPICH, Open MPI and the standard ABI in a process's memory: handles of predefined objects, statuses.
 //!
-//! Sources: `mpi.h` of MPICH 4.0 and Open MPI 4.1, whose ABIs are stable, and `mpi_abi.h` of MPI 5.0. The standard leaves to the library
-//! where a status has its count, so a status of an unknown library is not read. Called by `process` and `arguments` for the implementation that a
-//! process told of.
+//! Sources: `mpi.h` of MPICH 4.0 and Open MPI 4.1, whose ABIs are stable, and `mpi_abi.h` of MPI 5.0. The standard leaves the position of the
+//! count in a status to the library, so a status of an unknown library is not read. Used by `process` and `arguments` for a process's
+//! implementation.
 
 use belljar_trace::{Implementation, MpiLibrary, Status, standard_abi};
 
@@ -17,7 +17,7 @@ pub(crate) const MPICH_COMM_NULL: u64 = 0x0400_0000;
 /// MPICH's `MPI_NO_OP`.
 const MPICH_NO_OP: u64 = 0x5800_000e;
 
-/// `MPI_ANY_TAG` in a recorded status, which a receive from `MPI_PROC_NULL` gets.
+/// `MPI_ANY_TAG` in a recorded status, as returned by a receive from `MPI_PROC_NULL`.
 const ANY_TAG: i32 = -1;
 
 /// Handles of predefined objects that are the same in all processes.
@@ -28,7 +28,7 @@ pub(crate) struct Constants {
     pub(crate) no_op: u64,
 }
 
-/// The constants of an implementation; `None` for Open MPI, whose handles are addresses.
+/// Returns the constants of an implementation; `None` for Open MPI, whose handles are addresses.
 pub(crate) fn constants(implementation: Implementation) -> Option<Constants> {
     match implementation {
         Implementation::Mpich => Some(Constants {
@@ -47,7 +47,7 @@ pub(crate) fn constants(implementation: Implementation) -> Option<Constants> {
     }
 }
 
-/// Bytes from one status of an array to the next.
+/// Returns the bytes from one status of an array to the next.
 pub(crate) fn status_size(implementation: Implementation) -> u64 {
     match implementation {
         Implementation::Mpich => 20,
@@ -56,7 +56,7 @@ pub(crate) fn status_size(implementation: Implementation) -> u64 {
     }
 }
 
-/// Reads a status; `None` where the count's place is unknown.
+/// Reads a status; `None` if the position of the count is unknown.
 pub(crate) fn status(
     implementation: Implementation,
     at: u64,

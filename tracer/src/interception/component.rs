@@ -1,42 +1,40 @@
-//! Open MPI's components, which it opens at run time: what they call of MPI is the library's own
-//! affair, as ROMIO's calls are, which is one of them. And its bindings for Fortran, libraries of
-//! their own, which turn handles into C's by functions of MPI.
+//! Open MPI's components, such as ROMIO, which it opens at run time: their calls of MPI are internal to the library. Its bindings
+//! for Fortran are separate libraries, which convert handles to C's by functions of MPI.
 //!
-//! Whose code an address belongs to is read from what is mapped before it in the guest: the next ELF
-//! header down there, and the name that it gives its object. Asked only of calls within
-//! calls, and of those that turn handles. It is the guest's memory: little of it is read, and whatever stands there may be wrong.
+//! The object of an address is found in the guest's memory: by the preceding ELF header, and the name in its dynamic section. It
+//! is only looked up for nested calls, and for calls that convert handles. The guest's memory is untrusted, and the amount read
+//! is bounded.
 
 use std::ops::Range;
 
 use crate::memory::{BadAddress, Reader};
 
 const PAGE: u64 = 4096;
-/// Pages before a call's return address that are looked at.
+/// Most pages before a call's return address that are searched.
 const MAX_PAGES: u64 = 1 << 10;
 const MAX_HEADERS: u64 = 32;
 const MAX_ENTRIES: u64 = 128;
 const HEADER_SIZE: u64 = 56;
-/// What an ELF file begins with (little endian, 64 bits).
+/// The first bytes of an ELF file (little endian, 64 bits).
 const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
 const PT_LOAD: u64 = 1;
 const PT_DYNAMIC: u64 = 2;
 const DT_STRTAB: u64 = 5;
 const DT_SONAME: u64 = 14;
 
-/// An object that is mapped: the name that it gives itself, and where the piece of it is that was
-/// asked for.
+/// A mapped object: its own name, and the bounds of its piece that contains the address.
 pub(crate) struct Mapped {
     name: String,
     pub(crate) piece: Range<u64>,
 }
 
 impl Mapped {
-    /// Whether it is a component of Open MPI's.
+    /// True if it is a component of Open MPI.
     pub(crate) fn is_component(&self) -> bool {
         self.name.starts_with("mca_")
     }
 
-    /// Whether it is a binding of Open MPI's for Fortran.
+    /// True if it is a binding of Open MPI for Fortran.
     pub(crate) fn is_binding(&self) -> bool {
         let bindings = ["libmpi_mpifh.", "libmpi_usempi"];
         bindings
@@ -45,7 +43,7 @@ impl Mapped {
     }
 }
 
-/// The object whose code is at `address`, if it has a name.
+/// Returns the object whose code is at `address`, if it has a name.
 pub(crate) fn object_at(address: u64, memory: Reader<'_>) -> Option<Mapped> {
     let mut pages = (0..MAX_PAGES).map_while(|page| (address / PAGE).checked_sub(page));
     let begins = |page: &u64| {
@@ -57,7 +55,7 @@ pub(crate) fn object_at(address: u64, memory: Reader<'_>) -> Option<Mapped> {
     object(page * PAGE, address, memory).ok().flatten()
 }
 
-/// The object mapped at `base`, if `address` is in it.
+/// Returns the object mapped at `base`, if it contains `address`.
 fn object(base: u64, address: u64, memory: Reader<'_>) -> Result<Option<Mapped>, BadAddress> {
     let word = |at: u64, offset: u64| memory.u64(at.wrapping_add(offset));
     let headers = base.wrapping_add(word(base, 0x20)?);
@@ -67,7 +65,7 @@ fn object(base: u64, address: u64, memory: Reader<'_>) -> Result<Option<Mapped>,
         let header = headers.wrapping_add(index * HEADER_SIZE);
         let (start, size) = (word(header, 0x10)?, word(header, 0x28)?);
         let at = base.wrapping_add(start);
-        // In the upper half stand the flags.
+        // The upper half has the flags.
         match word(header, 0)? & 0xffff_ffff {
             PT_DYNAMIC => dynamic = Some(at),
             PT_LOAD if address.wrapping_sub(at) < size => piece = Some(at..at.wrapping_add(size)),
@@ -88,7 +86,7 @@ fn name_in(dynamic: u64, base: u64, memory: Reader<'_>) -> Result<Option<String>
         let (tag, value) = (memory.u64(entry)?, memory.u64(entry.wrapping_add(8))?);
         match tag {
             0 => break,
-            // glibc writes down where it is; other loaders leave the file's address.
+            // glibc relocates this address in memory; other loaders leave the file's address.
             DT_STRTAB if value < base => names = Some(base.wrapping_add(value)),
             DT_STRTAB => names = Some(value),
             DT_SONAME => name = Some(value),
@@ -104,7 +102,7 @@ fn name_in(dynamic: u64, base: u64, memory: Reader<'_>) -> Result<Option<String>
 #[cfg(test)]
 pub(crate) const BASE: u64 = 0x7f55_0000_0000;
 
-/// Maps an object of this name at [`BASE`]: its second page is not there.
+/// Maps an object of this name at [`BASE`] whose second page is missing.
 #[cfg(test)]
 pub(crate) fn map(name: &str, names: u64, memory: &mut crate::scripted::Pages) {
     use crate::memory::GuestMemory;
@@ -115,7 +113,7 @@ pub(crate) fn map(name: &str, names: u64, memory: &mut crate::scripted::Pages) {
     };
     put(0x20, 0x40);
     put(0x38, 2);
-    // A segment to load, then the dynamic one.
+    // A loadable segment, then the dynamic one.
     put(0x40, 5 << 32 | PT_LOAD);
     put(0x68, 4 * PAGE - 8);
     put(0x78, 6 << 32 | PT_DYNAMIC);
@@ -162,11 +160,11 @@ mod tests {
     #[test]
     fn what_is_no_object_is_no_component() {
         let mut memory = mapped("mca_io_romio321.so", 0x300);
-        // The last is after its end.
+        // The last address is after its end.
         for address in [0, 5, u64::MAX, BASE - 1, BASE + 4 * PAGE - 8] {
             assert!(object_at(address, Reader(&memory)).is_none());
         }
-        // Headers that lead nowhere, or round in circles.
+        // Headers with invalid or circular references.
         for (offset, word) in [
             (0x88, u64::MAX),
             (0x20, 0x7000),

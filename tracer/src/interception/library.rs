@@ -1,10 +1,9 @@
-//! Calls through the preloaded library, whose stubs come to a magic instruction.
+//! Calls through the preloaded library, whose stubs execute a magic instruction.
 //!
-//! The library introduces a process when that first calls MPI. A stub has its operation in R11, and
-//! is told there where to continue: at what the table in the guest has for it. Of all that a
-//! call passes on its way, it is recorded where it enters the MPI library. Where nobody watches
-//! returns, the return address on the stack is replaced (`replaced`), and the call ends through a
-//! stub of the library's. Whoever runs the node calls `magic`.
+//! The library introduces a process at its first call of MPI. A stub has its operation in R11, and continues at the
+//! returned address, taken from the table in the guest. Of the functions that a call passes through, only the entry
+//! into the MPI library is recorded. If returns are not watched, the return address on the stack is replaced
+//! (`replaced`), and the call returns through a stub of the library. The runner of the node calls `magic`.
 
 use belljar_abi::{
     FACT_LEAF, IMPLEMENTATION_ABI_MPICH, IMPLEMENTATION_ABI_OPEN_MPI, IMPLEMENTATION_ABI_UNKNOWN,
@@ -20,10 +19,9 @@ use crate::memory::{GuestMemory, Reader};
 use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
 
 impl NodeTracer {
-    /// Handles a magic exit of `vcpu` at cycle `at`: returns the value for R11, where the
-    /// guest continues. Writes nothing to the guest but return addresses on its stacks and in
-    /// the library's table of them.
-    /// Whatever the guest passes, it can only harm itself.
+    /// Handles a magic exit of `vcpu` at cycle `at`. Returns the value for R11, at which the guest continues. Writes to
+    /// the guest only return addresses on its stacks and in the library's table of them. A hostile guest can only harm
+    /// itself.
     pub fn magic(
         &mut self,
         at: u64,
@@ -43,13 +41,13 @@ impl NodeTracer {
             Some(function) => self.enter(at, vcpu, function, registers, memory),
             None => {
                 self.counters.warnings.unknown_magic += 1;
-                // No address of a user: the guest faults by its own doing.
+                // Not a user address: the guest faults by its own doing.
                 0
             }
         }
     }
 
-    /// The preloaded library tells something of its process.
+    /// Handles a fact about its process that the preloaded library reports.
     fn fact(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
         let (first, second) = (registers.gpr[RDI], registers.gpr[RSI]);
         let space = registers.space();
@@ -118,8 +116,8 @@ impl NodeTracer {
         target
     }
 
-    /// Where a call has to pass before its return address can be replaced; once, as it then finds
-    /// what it needs, or never will.
+    /// Returns the address through which a call must pass before its return address can be replaced. It passes only
+    /// once, since the table is then present, or never will be.
     fn detour(&mut self, registers: &MagicRegisters, memory: &mut dyn GuestMemory) -> Option<u64> {
         let stack = registers.gpr[RSP].wrapping_add(8);
         let call = Some((registers.space(), stack));
@@ -131,8 +129,7 @@ impl NodeTracer {
         Some(detour)
     }
 
-    /// Whether the MPI library itself made a call, or jumped to this function at the end of the
-    /// one that is under way there.
+    /// True if the MPI library itself made a call, or jumped to this function at the end of the one in progress.
     fn is_own_call(
         &mut self,
         function: u16,
@@ -166,8 +163,7 @@ impl NodeTracer {
             Some(Returned::Inherited(return_address)) => return return_address,
             None => {
                 self.counters.warnings.unknown_returns += 1;
-                // A call that was dropped, or the guest jumped here by itself, and there may be
-                // nowhere to send it.
+                // The call was dropped, or the guest jumped here by itself: there may be no address to continue at.
                 return described.unwrap_or(0);
             }
         };
@@ -177,7 +173,7 @@ impl NodeTracer {
     }
 }
 
-/// The implementation with this number in the library's words.
+/// Returns the implementation with this number in the library's protocol.
 fn implementation(number: u64) -> Implementation {
     match number {
         IMPLEMENTATION_OPEN_MPI => Implementation::OpenMpi,

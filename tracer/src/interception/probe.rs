@@ -1,10 +1,8 @@
-//! Calls that probes find, and processes that they see begin.
+//! Calls found by probes, and starts of processes.
 //!
-//! A process is known from its first instruction on, which the dynamic loader's probe is at: the
-//! environment that its launcher gave it stands on its stack. It becomes an MPI process with
-//! its first call of an MPI library. Calls that a library makes of itself are its own
-//! affair, and not recorded. Nothing is written to the guest. Whoever runs the node calls
-//! `probe` and `returned`.
+//! A process is known from its first instruction on, at the probe of the dynamic loader; the environment from its launcher is on its
+//! stack. It becomes an MPI process with its first call of an MPI library. Calls that a library makes internally are not recorded.
+//! Nothing is written to the guest. The runner of the node calls `probe` and `returned`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +17,8 @@ use crate::memory::{GuestMemory, Reader};
 use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP};
 
 impl NodeTracer {
-    /// Handles that a program came to probe number `probe` on processor `vcpu` at cycle `at`.
-    /// `registers` are as they were before the instruction there.
+    /// Handles the arrival at probe number `probe` on processor `vcpu` at cycle `at`. `registers` are as they were before the
+    /// instruction there.
     pub fn probe(
         &mut self,
         at: u64,
@@ -32,7 +30,7 @@ impl NodeTracer {
         let targets = self.targets.clone();
         let own = targets.own(probe);
         if !own.is_empty() {
-            // Where a call returns to a probe, an engine reports the probe alone.
+            // If the return address has a probe as well, an engine reports only the probe.
             self.returned(at, registers, memory);
         }
         self.come_to(targets.get(probe), (at, vcpu), registers, memory);
@@ -41,7 +39,7 @@ impl NodeTracer {
         }
     }
 
-    /// A program came to a target that every run has.
+    /// Handles the arrival at a target that every run has.
     fn come_to(
         &mut self,
         target: Option<Target>,
@@ -74,8 +72,8 @@ impl NodeTracer {
         }
     }
 
-    /// Handles that a program came, at cycle `at`, to an address to which a call was to return.
-    /// It may have come there otherwise, or not for the first time.
+    /// Handles the arrival, at cycle `at`, at an address to which a call was to return. The program may have reached it in another way,
+    /// or not for the first time.
     pub fn returned(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
         let space = registers.space();
         let slot = registers.gpr[RSP].wrapping_sub(8);
@@ -87,12 +85,12 @@ impl NodeTracer {
         self.end_own(at, registers, memory);
     }
 
-    /// The call last entered cannot be seen to return.
+    /// Records that the return of the latest call cannot be observed.
     pub fn return_is_unseen(&mut self) {
         self.counters.warnings.unreturnable += 1;
     }
 
-    /// A process begins in an address space: whatever was there is gone.
+    /// Starts a process in an address space, and ends the previous one there.
     fn begin_process(&mut self, at: u64, registers: &MagicRegisters, memory: &dyn GuestMemory) {
         let space = registers.space();
         self.end_process(space, at);
@@ -106,7 +104,7 @@ impl NodeTracer {
         }
     }
 
-    /// A process that a launcher started ended, or may have, without a call that was seen.
+    /// Notes that a launched process ended, or may have, without an observed call.
     fn note_silent(&mut self, launched: Option<Launched>) {
         let Some(launched) = launched else {
             return;
@@ -117,8 +115,8 @@ impl NodeTracer {
         }
     }
 
-    /// Programs that launchers started, of whose ranks no call was seen on this node, with one of
-    /// their ranks each and how often: what they call, if they call MPI, is hidden.
+    /// Returns the launched programs without an observed call of their ranks on this node, with one of their ranks each and their
+    /// number. If they call MPI, their calls are hidden.
     pub fn silent_programs(&self) -> BTreeMap<String, (u32, u64)> {
         let seen: BTreeSet<u32> = self.known.iter().map(|process| process.rank).collect();
         let ended = self
@@ -136,7 +134,7 @@ impl NodeTracer {
         programs
     }
 
-    /// Makes the process in this address space known as an MPI process, if it is not.
+    /// Registers the process in this address space as an MPI process, if it is not yet.
     fn ensure_process(
         &mut self,
         at: u64,
@@ -155,7 +153,7 @@ impl NodeTracer {
         let unread = &mut self.counters.warnings.unread_objects;
         let addresses = library.objects.iter().map(|place| match *place {
             Place::Missing => 0,
-            // A program that is not moved has a base of zero.
+            // A program that is not relocated has a base of zero.
             Place::At(value) => base.wrapping_add(value),
             Place::Slot(slot) => {
                 let address = Reader(memory).u64(base.wrapping_add(slot));
@@ -169,7 +167,7 @@ impl NodeTracer {
             }
             process.library = Some((file as u32, base));
             match launched.map(|launched| launched.launch) {
-                // MPICH asks Hydra for the job's name when it initializes itself.
+                // MPICH queries Hydra for the job's name when it initializes.
                 Some(launch) if launch.name.is_none() => process.hold_launch(launch),
                 Some(launch) => process.learn_launch(launch),
                 None => {}
@@ -177,8 +175,7 @@ impl NodeTracer {
         }
     }
 
-    /// What the launcher told of the process in this address space, which has initialized MPI, if
-    /// no event did.
+    /// Takes the launcher's job of the process in this address space, which has initialized MPI, unless an event has it.
     pub(crate) fn take_unnamed_launch(
         &mut self,
         space: Space,
@@ -196,9 +193,8 @@ impl NodeTracer {
         Some(launch)
     }
 
-    /// True if a call of `function`, which returns to `target`, is made by a part of Open MPI that
-    /// is not the library itself: within another call by a component, or by a binding for
-    /// Fortran, which turns handles into C's and back.
+    /// True if a part of Open MPI outside of the library itself calls `function`, which returns to `target`. Such parts are a component
+    /// within another call, and a binding for Fortran, which converts handles.
     pub(crate) fn is_of_part(
         &mut self,
         function: u16,
@@ -214,8 +210,8 @@ impl NodeTracer {
         within && object_at(target, Reader(memory)).is_some_and(|object| object.is_component())
     }
 
-    /// Whether `target` is in a binding for Fortran. Which piece of memory that is in a process is
-    /// looked for once, as a binding comes here several times for each call of a program's.
+    /// True if `target` is in a binding for Fortran. The memory range of a binding in a process is searched only once, as each Fortran
+    /// call uses it several times.
     fn is_of_binding(&mut self, space: Space, target: u64, memory: &dyn GuestMemory) -> bool {
         if let Some(piece) = self.bindings.get(&space)
             && piece.contains(&target)
@@ -233,9 +229,9 @@ impl NodeTracer {
         true
     }
 
-    /// True if a call of `function`, which returns to `target`, is reached by a jump out of a call of another function, which was seen.
-    /// Before such a jump a function gives its caller's registers back; a program that calls anew through a pointer, after an
-    /// exception left the first call, has moved on.
+    /// True if a call of `function`, which returns to `target`, is a jump out of an observed call of another function. Before such a
+    /// jump a function restores its caller's registers; a program that calls again through a pointer, after an exception left the first
+    /// call, has other values.
     pub(crate) fn is_jump(&self, function: u16, registers: &MagicRegisters, target: u64) -> bool {
         let place = (registers.fs_base, registers.gpr[RSP]);
         let standing = self.open.standing(registers.space(), place, target);
@@ -253,7 +249,7 @@ impl NodeTracer {
         library.is_some_and(|library| library.code.contains(&target.wrapping_sub(base)))
     }
 
-    /// True if a call is the library's own: made from its own code, or reached by a jump out of another one.
+    /// True if a call is internal to the library: made from its code, or by a jump out of another call.
     fn is_internal(
         &mut self,
         function: u16,
@@ -274,7 +270,7 @@ impl NodeTracer {
     }
 }
 
-/// Whether a function turns a handle of one language's into another's.
+/// True for a function that converts handles between languages.
 fn turns_handles(function: u16) -> bool {
     let function = FUNCTIONS.get(usize::from(function));
     function.is_some_and(|function| {

@@ -1,17 +1,15 @@
-//! Where MPI calls come to be seen: the functions of MPI libraries, as their files have them.
+//! Addresses of probes: the functions of MPI libraries in their files.
 //!
-//! [`Targets`](targets::Targets) are read from the files of a guest (its image's libraries, the workload's own
-//! programs). Each function gets a probe at its first instruction, under both of its names:
-//! whoever calls it, from wherever, by whatever name and however it was bound, comes there.
-//! So does the first instruction of every process: dynamic loaders get a probe, and programs that
-//! need none. What a probe's number means is
-//! here; [`NodeTracer::probe`](crate::NodeTracer::probe) asks.
+//! [`Targets`](targets::Targets) are read from the files of a guest (its image's libraries, the workload's own programs). Each
+//! function gets a probe at its first instruction, under both of its names, which every caller reaches independent of name and
+//! binding. So does the first instruction of every process: dynamic loaders get a probe, and programs without a loader. This
+//! module maps a probe's number to its meaning, for [`NodeTracer::probe`](crate::NodeTracer::probe).
 //!
-//! Files are hostile: what does not fit together is left out.
+//! Files are untrusted: invalid parts are ignored.
 
-/// An ELF file as far as probes need it.
+/// The parts of an ELF file that probes need.
 mod elf;
-/// Functions by name, for probes of the user's.
+/// Functions by name, for the user's probes.
 pub(crate) mod function;
 
 use std::collections::BTreeMap;
@@ -27,26 +25,26 @@ use elf::Elf;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
-/// What tells that a file is an MPI library, or a program with one linked in: profiling layers
-/// define MPI functions, too, but not those by which they call the library's.
+/// A function that only MPI libraries, and programs with one linked in, define: profiling layers define MPI functions, too, but
+/// not the profiling names.
 const MARK: &str = "PMPI_Init";
 
-/// Function of MPICH's standard ABI alone; marks static programs.
+/// A function that only MPICH's standard ABI defines; marks static programs.
 const STATIC_STANDARD_ABI: &str = "ABI_init_builtins";
 
-/// Files whose functions are looked for at most.
+/// Most files that are searched for functions.
 const MOST_FILES: usize = 1 << 10;
 
 /// A page of a file with probes in it.
 #[derive(Clone, Debug)]
 pub struct TargetPage {
-    /// What the page holds, as the file has it.
+    /// The page's contents in the file.
     pub bytes: Box<[u8; PAGE]>,
     /// Each probe's offset in the page and its number.
     pub places: Vec<(u16, u32)>,
 }
 
-/// What a probe is at.
+/// The target of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The first instruction of a process.
@@ -62,7 +60,7 @@ pub(crate) enum Target {
     },
     /// The first instruction of a function by which a library's lower layer receives.
     Receive(ReceiveHook),
-    /// A place of the user's alone.
+    /// A location with only the user's probes.
     Own,
 }
 
@@ -71,11 +69,12 @@ pub(crate) enum Target {
 pub(crate) enum ReceiveHook {
     /// `ucp_tag_recv_nbx` of UCX.
     UcxReceive,
-    /// `ucp_tag_msg_recv_nbx` of UCX, which receives a message that a probe took off the queue.
+    /// `ucp_tag_msg_recv_nbx` of UCX, which receives a message that a matched probe removed from the queue.
     UcxReceiveProbed,
     /// `mca_pml_ob1_recv_req_start` of Open MPI.
     Ob1Start,
-    /// `mca_pml_ob1_mrecv` and `mca_pml_ob1_imrecv` of Open MPI, which receive a message that a probe took off the queue.
+    /// `mca_pml_ob1_mrecv` and `mca_pml_ob1_imrecv` of Open MPI, which receive a message that a matched probe removed from the
+    /// queue.
     Ob1ReceiveProbed,
 }
 
@@ -92,23 +91,22 @@ const RECEIVE_HOOKS: [(&str, ReceiveHook); 5] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Library {
     pub(crate) implementation: Implementation,
-    /// Addresses between which its own code is, as its file has them.
+    /// The address range of its own code, relative to its file.
     pub(crate) code: Range<u64>,
     /// Addresses of its data.
     pub(crate) data: Range<u64>,
-    /// Where to read the addresses of [`OPEN_MPI_OBJECTS`], for Open MPI's.
+    /// The locations of the addresses of [`OPEN_MPI_OBJECTS`], for Open MPI.
     pub(crate) objects: Vec<Place>,
 }
 
-/// Where an object is found, by addresses as its file has them.
+/// The location of an object, by addresses relative to its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Nowhere.
+    /// It does not exist.
     Missing,
-    /// It stands there.
+    /// The object is at this address.
     At(u64),
-    /// The loader writes its address there: a program may hold the object in the library's
-    /// place.
+    /// The loader writes its address here: a program may have the object in place of the library.
     Slot(u64),
 }
 
@@ -119,15 +117,15 @@ pub struct Targets {
     libraries: Vec<Library>,
     names: Vec<String>,
     pages: Vec<TargetPage>,
-    /// The user's probes at places, by the places' numbers.
+    /// The user's probes at each location, by the location's number.
     own: BTreeMap<u32, Vec<u32>>,
-    /// Numbers of places in the kernel, by linear address.
+    /// Numbers of locations in the kernel, by linear address.
     kernel: BTreeMap<u64, u32>,
 }
 
 impl Targets {
-    /// Looks for functions and the beginnings of processes in the file called `path` and holding
-    /// `data`. What is no 64-bit ELF file, or has none, adds nothing.
+    /// Adds the functions and process starts in the file called `path` with contents `data`. A file that is not a 64-bit ELF
+    /// file, or has no such functions, adds nothing.
     pub fn add<'data>(&mut self, path: &str, data: impl ReadRef<'data>) {
         if self.libraries.len() >= MOST_FILES {
             return;
@@ -137,7 +135,7 @@ impl Targets {
         };
         let is_library = elf.defines(MARK);
         let name = path.rsplit('/').next().unwrap_or_default();
-        // musl's is its C library, too.
+        // musl's loader is also its C library.
         let is_loader = (name.starts_with("ld-") || name == "libc.so") && elf.entry() != 0;
         let begins = is_loader || elf.is_program();
         if begins && !elf.needs_loader() {
@@ -149,7 +147,7 @@ impl Targets {
         self.place_receives(&elf);
     }
 
-    /// Looks in the file holding `data` for functions by which the lower layers of MPI libraries receive, and for nothing else.
+    /// Adds the functions in the file with contents `data` by which the lower layers of MPI libraries receive, and no others.
     pub fn add_receives<'data>(&mut self, data: impl ReadRef<'data>) {
         if let Some(elf) = Elf::parse(data) {
             self.place_receives(&elf);
@@ -196,8 +194,8 @@ impl Targets {
         }
     }
 
-    /// Has the user's probe number `own` at address `value` of the file that holds `data`, besides what else is seen
-    /// there. `false` where the file has no code.
+    /// Adds the user's probe number `own` at address `value` of the file with contents `data`, in addition to other targets
+    /// there. Returns `false` if the file has no code there.
     pub fn add_own<'data>(&mut self, data: impl ReadRef<'data>, value: u64, own: u32) -> bool {
         let elf = Elf::parse(data);
         let Some(place) = elf.and_then(|elf| self.place(&elf, value, Target::Own)) else {
@@ -210,7 +208,7 @@ impl Targets {
         true
     }
 
-    /// Has the user's probe number `own` at linear address `address` of the kernel.
+    /// Adds the user's probe number `own` at linear address `address` of the kernel.
     pub fn add_kernel(&mut self, address: u64, own: u32) {
         let next = self.targets.len() as u32;
         let place = *self.kernel.entry(address).or_insert(next);
@@ -223,14 +221,14 @@ impl Targets {
         }
     }
 
-    /// The places in the kernel: linear addresses and numbers.
+    /// Returns the locations in the kernel: linear addresses and numbers.
     pub fn kernel(&self) -> impl Iterator<Item = (u64, u32)> {
         self.kernel
             .iter()
             .map(|(address, place)| (*address, *place))
     }
 
-    /// Puts a probe at address `value` of a file; the number of the place, which may be another target's already.
+    /// Puts a probe at address `value` of a file. Returns the location's number. An existing target may have the same one.
     fn place<'data>(
         &mut self,
         elf: &Elf<'data, impl ReadRef<'data>>,
@@ -242,7 +240,7 @@ impl Targets {
         let same = |page: &&mut TargetPage| page.bytes == bytes;
         match self.pages.iter_mut().rev().find(same) {
             Some(page) => {
-                // A copy of a file that is there already, and known by the first one's name.
+                // A copy of a file that was added before, and is known by the first one's name.
                 if let Some((_, there)) = page.places.iter().find(|(at, _)| *at == place.0) {
                     return Some(*there);
                 }
@@ -257,7 +255,7 @@ impl Targets {
         Some(place.1)
     }
 
-    /// These, for tests.
+    /// Creates these targets, for tests.
     #[cfg(test)]
     pub(crate) fn of(targets: Vec<Target>, libraries: Vec<Library>) -> Self {
         Self {
@@ -267,7 +265,7 @@ impl Targets {
         }
     }
 
-    /// These, each with the user's probe of its number, for tests.
+    /// Creates these targets, each with the user's probe of its number, for tests.
     #[cfg(test)]
     pub(crate) fn with_own(targets: Vec<Target>) -> Self {
         Self {
@@ -278,17 +276,17 @@ impl Targets {
         }
     }
 
-    /// The pages with probes in them.
+    /// Returns the pages with probes in them.
     pub fn pages(&self) -> &[TargetPage] {
         &self.pages
     }
 
-    /// The paths of the libraries and programs whose functions are seen.
+    /// Returns the paths of the libraries and programs whose functions have probes.
     pub fn files(&self) -> &[String] {
         &self.names
     }
 
-    /// The user's probes at the place of this number.
+    /// Returns the user's probes at the location of this number.
     pub(crate) fn own(&self, probe: u32) -> &[u32] {
         self.own.get(&probe).map_or(&[], Vec::as_slice)
     }
@@ -306,7 +304,7 @@ impl Targets {
     }
 }
 
-/// The binary interface that a library offers, by its name and its symbols.
+/// Returns the binary interface that a library offers, by its name and its symbols.
 fn implementation_of<'data>(elf: &Elf<'data, impl ReadRef<'data>>) -> Implementation {
     let is_standard = elf
         .name()

@@ -1,9 +1,9 @@
-//! Where a datatype begins and ends: its lower bound and its extent.
+//! Bounds of a datatype: its lower bound and its extent.
 //!
-//! They follow from a constructor's arguments by the standard's rules (MPI-4.0, 5.1.6 to 5.1.8): bounds that the
-//! program sets stay with everything that is made of the datatype, others are those of its data. An end that is not set is
-//! moved up so that the next element is aligned, at structures by both implementations and else by Open MPI alone.
-//! Sums saturate: absurd arguments have absurd bounds. Called by `datatypes` when constructors return.
+//! They follow from a constructor's arguments by the standard's rules (MPI-4.0, 5.1.6 to 5.1.8). Bounds that the program
+//! sets are inherited by all derived datatypes; other bounds are the data's. An end that is not set is rounded up so
+//! that the next element is aligned, for structures by both implementations and otherwise by Open MPI alone. Sums
+//! saturate, so absurd arguments yield absurd bounds. Used by `datatypes` when constructors return.
 
 use belljar_trace::{Bounds, Predefined};
 use bincode::{Decode, Encode};
@@ -11,13 +11,13 @@ use bincode::{Decode, Encode};
 /// An end of a datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 struct End {
-    /// Where, in bytes.
+    /// Its position, in bytes.
     at: i64,
-    /// Whether the program set it.
+    /// True if the program set it.
     set: bool,
 }
 
-/// Where a datatype's elements begin and end, and how they are aligned.
+/// The bounds and the alignment of a datatype's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Layout {
     lower: Option<End>,
@@ -27,14 +27,14 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// That of no data at all.
+    /// The layout of no data at all.
     pub(crate) const EMPTY: Self = Self {
         lower: None,
         upper: None,
         alignment: 1,
     };
 
-    /// That of `size` bytes, aligned to `alignment`.
+    /// Returns the layout of `size` bytes, aligned to `alignment`.
     pub(crate) fn of_bytes(size: u64, alignment: u64) -> Self {
         Self {
             lower: Some(End { at: 0, set: false }),
@@ -46,7 +46,7 @@ impl Layout {
         }
     }
 
-    /// That of a predefined datatype; of MPI-1's bounds one end, which they set.
+    /// Returns the layout of a predefined datatype; MPI-1's bound markers set one end.
     pub(crate) fn of_predefined(row: &Predefined) -> Self {
         let set = Some(End { at: 0, set: true });
         match row.name {
@@ -62,7 +62,7 @@ impl Layout {
         }
     }
 
-    /// The same between bounds that the program sets.
+    /// Returns the same layout with bounds that the program sets.
     pub(crate) fn resized(self, bounds: Bounds) -> Self {
         let set = |at| Some(End { at, set: true });
         Self {
@@ -72,7 +72,7 @@ impl Layout {
         }
     }
 
-    /// Its bounds; those of no data are 0.
+    /// Returns its bounds; 0 without data.
     pub(crate) fn bounds(self) -> Bounds {
         let lower = self.lower.map_or(0, |end| end.at);
         let upper = self.upper.map_or(lower, |end| end.at);
@@ -82,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// `length` elements one after another, the first of them moved by `at` bytes.
+    /// Returns the layout of `length` consecutive elements, the first moved by `at` bytes.
     pub(crate) fn block(self, at: i64, length: u64) -> Self {
         let Some(more) = length.checked_sub(1) else {
             return Self::EMPTY;
@@ -101,7 +101,7 @@ impl Layout {
         }
     }
 
-    /// Both together.
+    /// Returns the layout of both together.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             lower: outer(self.lower, other.lower, i64::min),
@@ -110,7 +110,7 @@ impl Layout {
         }
     }
 
-    /// With an end, if it is not set, from where the next element is aligned.
+    /// Rounds the end up to the alignment of the next element, unless it is set.
     pub(crate) fn padded(self) -> Self {
         let over = self.bounds().extent.rem_euclid(self.alignment);
         let pad = if over == 0 { 0 } else { self.alignment - over };
@@ -125,7 +125,7 @@ impl Layout {
     }
 }
 
-/// Of two ends the outer one; of one that is set and one that is not, the one that is.
+/// Returns the outer one of two ends; if only one of them is set, that one.
 fn outer(one: Option<End>, other: Option<End>, outermost: fn(i64, i64) -> i64) -> Option<End> {
     match (one, other) {
         (Some(one), Some(other)) if one.set == other.set => Some(End {

@@ -1,13 +1,13 @@
-//! The communicators and groups of a process, as far as the process alone can know them.
+//! The communicators and groups of a process, as far as the process alone determines them.
 //!
-//! What needs other processes' arguments is worked out when the trace is read. Numbers are the process's
-//! own, in the order of making. Called by `process` when a constructor returns or a program asks.
+//! Properties that depend on other processes' arguments are computed when the trace is read. Numbers are the process's
+//! own, in the order of creation. Used by `process` when a constructor or a query returns.
 
-/// How a process makes its groups.
+/// Creation of groups.
 mod groups;
-/// How a process meets others: spawned processes, ports, sessions.
+/// Connections to other processes: spawned processes, ports, sessions.
 mod meetings;
-/// How a process makes its communicators, and what it knows of them at once.
+/// Creation of communicators, and their immediately known properties.
 mod shapes;
 
 use belljar_trace::{Fact, GroupMembers, Making, NewCommunicator, Peer, SELF, WORLD};
@@ -17,54 +17,53 @@ use crate::decode::arguments::Arguments;
 use crate::decode::implementation::MPICH_COMM_NULL;
 use crate::objects::registry::Registry;
 
-/// Most members of a communicator that are reckoned with when even the world's size is unknown.
+/// Most members assumed for a communicator when even the world's size is unknown.
 const MOST_MEMBERS: u32 = 1 << 10;
 
-/// How many entries an array has that counts members or neighbours.
+/// The number of entries in an array with one for each member or neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum Reach {
-    /// So many.
+    /// Exactly this number.
     Exactly(u32),
-    /// At most so many; whether there must be any.
+    /// At most this number; true if the array must exist.
     UpTo(u32, bool),
-    /// It means nothing here.
+    /// The array is not significant here.
     Nothing,
 }
 
 /// A communicator of a process.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct Communicator {
-    /// The process's own number of it.
+    /// The process's own number for it.
     pub(crate) number: u32,
     /// Members of the (local) group, if known.
     size: Option<u32>,
     /// The process's rank in it, if known.
     pub(crate) rank: Option<u32>,
-    /// Whether there is a remote group, and how many it has, if known.
+    /// `Some` if there is a remote group, with its size if known.
     remote: Option<Option<u32>>,
-    /// Neighbours to receive from and to send to, if it has a topology and something is known of
-    /// them.
+    /// Neighbours to receive from and to send to, if it has a topology and their numbers are known.
     pub(crate) neighbors: Option<(Reach, Reach)>,
     /// Dimensions of its grid, if it has one.
     dimensions: Option<Vec<u32>>,
-    /// Communicators made from it so far.
+    /// Communicators created from it so far.
     made: u32,
-    /// Whether it leads to those who spawned the process.
+    /// True if it leads to the processes that spawned this one.
     is_parent: bool,
 }
 
 impl Communicator {
-    /// How many members the process's own group has.
+    /// Returns the size of the process's own group.
     pub(crate) fn size(&self) -> Option<u32> {
         self.size
     }
 
-    /// How many processes a collective operation on it exchanges data with.
+    /// Returns the number of processes with which a collective operation on it exchanges data.
     pub(crate) fn partners(&self) -> Option<u32> {
         self.remote.unwrap_or(self.size)
     }
 
-    /// Whether `root` is this process, as far as known.
+    /// True if `root` is this process, as far as known.
     pub(crate) fn is_me(&self, root: Peer) -> bool {
         match root {
             Peer::Rank(root) => self.remote.is_none() && self.rank == Some(root),
@@ -104,7 +103,7 @@ impl Communicators {
         }
     }
 
-    /// Makes the predefined communicators known by their handles.
+    /// Registers the predefined communicators by their handles.
     pub(crate) fn learn_predefined(
         &mut self,
         world: u64,
@@ -133,7 +132,7 @@ impl Communicators {
         self.communicators.get(handle)
     }
 
-    /// The launcher told the world's size.
+    /// Records the world's size, as set by the launcher.
     pub(crate) fn learn_world_size(&mut self, size: u32) {
         self.world_size = Some(size);
         let world = self.communicators.iter_mut();
@@ -142,7 +141,7 @@ impl Communicators {
         }
     }
 
-    /// Most members that a communicator of unknown size can have.
+    /// Returns the largest possible size of a communicator of unknown size.
     pub(crate) fn most_members(&self) -> u32 {
         self.world_size.unwrap_or(MOST_MEMBERS)
     }
@@ -154,7 +153,7 @@ impl Communicators {
         }
     }
 
-    /// The process's own number of a group.
+    /// Returns the process's own number of a group.
     pub(crate) fn group(&self, handle: u64) -> Option<u32> {
         self.groups.get(handle).map(|group| group.number)
     }
@@ -167,7 +166,7 @@ impl Communicators {
         self.communicators.take_forgotten() + self.groups.take_forgotten()
     }
 
-    /// The program asked a communicator for something: what is news in the answer.
+    /// Handles a query of a communicator, and returns the answer if it was unknown.
     pub(crate) fn ask(&mut self, handle: u64, arguments: &mut Arguments<'_>) -> Option<Fact> {
         let answer = |arguments: &mut Arguments<'_>, name| {
             let value = arguments.integer(name)?;
@@ -209,7 +208,7 @@ impl Communicators {
         }
     }
 
-    /// A constructor returned `handle` for the new communicator.
+    /// Handles a constructor that returned `handle` for the new communicator.
     pub(crate) fn make(
         &mut self,
         parent: Option<u64>,
@@ -220,7 +219,7 @@ impl Communicators {
         if how == Making::Parent
             && let Some(known) = self.get(handle).filter(|known| known.is_parent)
         {
-            // The program asked before, and was given the same.
+            // A repeated query returned the same communicator.
             return NewCommunicator {
                 number: Some(known.number),
                 parent: None,
@@ -229,7 +228,7 @@ impl Communicators {
             };
         }
         let parent = parent.and_then(|parent| self.communicators.get_mut(parent));
-        // `MPI_Comm_create_group` does not take all members: it must not count.
+        // `MPI_Comm_create_group` does not involve all members, so it must not count.
         let counts = !matches!(
             how,
             Making::CreateGroup { .. } | Making::IntercommGroups { .. }
@@ -249,7 +248,7 @@ impl Communicators {
             parent.made = parent.made.wrapping_add(1);
         }
         if of_groups {
-            // Its members are the job's, whether the program has a world or not.
+            // Its members are those of the job, even if the program has no world communicator.
             new.parent = Some(WORLD);
         }
         if handle != self.null && handle != 0 {
@@ -262,7 +261,7 @@ impl Communicators {
         new
     }
 
-    /// How a constructor makes a communicator, and what is known of it besides.
+    /// Returns the operation of a constructor, and the known properties of the new communicator.
     fn making(&self, parent: Option<u64>, arguments: &mut Arguments<'_>) -> (Making, Communicator) {
         let parent = parent.and_then(|parent| self.get(parent));
         let plain = Communicator::default;
@@ -315,7 +314,7 @@ impl Communicators {
         (making, shape)
     }
 
-    /// A constructor returned `handle` for a new group; `on` is the communicator that it asked a window for.
+    /// Handles a constructor that returned `handle` for a new group; `on` is the communicator of the queried window.
     pub(crate) fn make_group(
         &mut self,
         handle: u64,
@@ -323,7 +322,7 @@ impl Communicators {
         arguments: &mut Arguments<'_>,
     ) -> Fact {
         let (members, size) = match arguments.base() {
-            // A window's group is that of the communicator that it was made on (MPI-4.0, 12.2.6).
+            // A window's group is the group of its communicator (MPI-4.0, 12.2.6).
             "Win_get_group" => (on.map_or(GroupMembers::Unknown, GroupMembers::Of), None),
             _ => self.group_members(arguments),
         };

@@ -1,10 +1,9 @@
 //! The datatypes of a process.
 //!
-//! Of a datatype its size and bounds are known: from a constructor's arguments, or from what the program asked. Where
-//! they cannot be known they are `None`, and bytes of messages with it count as 0. Called at entry for sizes, at
-//! return for new ones.
+//! A datatype's size and bounds are known from a constructor's arguments, or from the program's queries. If unknown,
+//! they are `None`, and bytes of messages with it count as 0. Used at entry for sizes, at return for new ones.
 
-/// Bounds of what constructors make.
+/// Bounds of constructed datatypes.
 mod layouts;
 /// Sizes and counts of arguments.
 mod sizes;
@@ -26,43 +25,43 @@ pub(crate) struct Datatypes {
     next: u32,
 }
 
-/// A datatype, and where its elements begin and end, if that is known.
+/// A datatype, and its layout, if known.
 #[derive(Clone, Copy, Debug, Encode, Decode)]
 struct Known {
     datatype: Datatype,
     layout: Option<Layout>,
 }
 
-/// How a constructor's result follows from its arguments: blocks of the old type.
+/// The rule by which a constructor's result follows from its arguments: blocks of the old type.
 #[derive(Clone, Copy, Debug)]
 enum Constructor {
-    /// As the old one.
+    /// The old type.
     Same,
-    /// The old one between other bounds.
+    /// The old type with other bounds.
     Resized,
-    /// `count` old ones.
+    /// `count` elements of the old type.
     Contiguous,
     /// `count` blocks of `blocklength`, at multiples of `stride`.
     Vector(Unit),
-    /// `count` blocks of `blocklength`, where an array says.
+    /// `count` blocks of `blocklength`, at the displacements of an array.
     Blocks(Unit),
-    /// Blocks as long and where arrays say.
+    /// Blocks with lengths and displacements of arrays.
     Indexed(Unit),
     /// The same, of different types.
     Struct,
-    /// A box in a grid.
+    /// A box within a grid.
     Subarray,
     /// This process's share of a distributed grid.
     Darray,
-    /// A type of a size that the arguments tell.
+    /// A type with a size from the arguments.
     MatchSize,
-    /// A Fortran type of a precision and a range, as so many parts.
+    /// A Fortran type of a precision and a range, with this number of parts.
     Numeric(u64),
     /// A Fortran integer of a range.
     Range,
 }
 
-/// What displacements and strides count.
+/// The unit of displacements and strides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Byte,
@@ -96,14 +95,14 @@ fn constructor_of(arguments: &Arguments<'_>) -> Option<Constructor> {
     constructor(arguments.base())
 }
 
-/// Where elements of a predefined datatype begin and end.
+/// Returns the layout of a predefined datatype.
 fn predefined(index: u16) -> Option<Layout> {
     PREDEFINED
         .get(usize::from(index))
         .map(Layout::of_predefined)
 }
 
-/// True if the base function of this name makes a datatype.
+/// True if the base function of this name creates a datatype.
 pub(crate) fn is_datatype_constructor(name: &str) -> bool {
     constructor(name).is_some()
 }
@@ -117,7 +116,7 @@ impl Datatypes {
         }
     }
 
-    /// Makes a predefined datatype known by its handle.
+    /// Registers a predefined datatype by its handle.
     pub(crate) fn learn_predefined(&mut self, handle: u64, index: u16) {
         let known = Known {
             datatype: Datatype::Predefined(index),
@@ -126,7 +125,7 @@ impl Datatypes {
         self.known.insert(handle, known);
     }
 
-    /// The datatype that a handle names.
+    /// Returns the datatype that a handle refers to.
     pub(crate) fn get(&self, handle: u64) -> Datatype {
         if let Some(known) = self.known.get(handle) {
             return known.datatype;
@@ -135,7 +134,7 @@ impl Datatypes {
         match (known, size_in_handle(self.implementation, handle)) {
             (Some(index), _) => Datatype::Predefined(index),
             (None, Some(size)) => Datatype::Derived {
-                // A built-in one newer than the table: its handle is name enough.
+                // A built-in one newer than the table: its handle suffices as its number.
                 number: handle as u32,
                 size,
             },
@@ -143,12 +142,12 @@ impl Datatypes {
         }
     }
 
-    /// Bytes of data in one element; `None` when unknown.
+    /// Returns the bytes of data in one element; `None` if unknown.
     pub(crate) fn size(&self, handle: u64) -> Option<u64> {
         self.get(handle).size()
     }
 
-    /// Where elements of the datatype that a handle names begin and end; `None` when unknown.
+    /// Returns the layout of the datatype that a handle refers to; `None` if unknown.
     fn layout(&self, handle: u64) -> Option<Layout> {
         match (self.known.get(handle), self.get(handle)) {
             (Some(known), _) => known.layout,
@@ -158,19 +157,19 @@ impl Datatypes {
         }
     }
 
-    /// The bounds of the datatype that a handle names; `None` when unknown.
+    /// Returns the bounds of the datatype that a handle refers to; `None` if unknown.
     pub(crate) fn bounds(&self, handle: u64) -> Option<Bounds> {
         self.layout(handle).map(Layout::bounds)
     }
 
-    /// A constructor returned `handle`.
+    /// Handles a constructor that returned `handle`.
     pub(crate) fn construct(&mut self, handle: u64, arguments: &mut Arguments<'_>) -> Datatype {
         let size = self.constructed_size(arguments);
         let layout = size.and_then(|_| self.constructed_layout(arguments));
         self.define(handle, size, layout)
     }
 
-    /// The program learned a datatype's size: where it was not known, now it is.
+    /// Records a datatype's size from a query, if it was unknown.
     pub(crate) fn learn_size(&mut self, handle: u64, size: u64) -> Option<Datatype> {
         if self.get(handle) != Datatype::Unknown {
             return None;
@@ -178,7 +177,7 @@ impl Datatypes {
         Some(self.define(handle, Some(size), None))
     }
 
-    /// The program learned a datatype's bounds: where they were not known, or thought to be others, now they are these.
+    /// Records a datatype's bounds from a query, if they were unknown or different.
     pub(crate) fn learn_bounds(&mut self, handle: u64, bounds: Bounds) -> Option<Datatype> {
         let known = self.known.get_mut(handle)?;
         if known.layout.map(Layout::bounds) == Some(bounds) {
@@ -246,7 +245,7 @@ impl Datatypes {
         let types = arguments.handles("array_of_types", lengths.len() as u64)?;
         let mut total = 0u64;
         for (length, handle) in lengths.into_iter().zip(types) {
-            // MPI-1's bounds have no data, and MPICH says so in their handles.
+            // MPI-1's bounds have no data, but MPICH's handles claim a size.
             let size = if length == 0 { 0 } else { self.size(handle)? };
             total = total.saturating_add(length.saturating_mul(size));
         }

@@ -1,7 +1,7 @@
 //! A bounded table of a process's objects.
 //!
-//! It never has more than `MAX_OBJECTS`, and what it forgets is counted for the run's warnings. Used by
-//! `process` and its tables.
+//! It never has more than `MAX_OBJECTS`, and forgotten objects are counted for the run's warnings. Used by `process`
+//! and its tables.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use bincode::{Decode, Encode};
 /// Most objects of a kind in a process.
 const MAX_OBJECTS: usize = 1 << 16;
 
-/// Objects by handle. When there are too many, the one with the lowest handle is
-/// forgotten: only a guest that means harm has so many.
+/// Objects by handle. When there are too many, the one with the lowest handle is forgotten: only a hostile guest has
+/// that many.
 #[derive(Clone, Debug, Encode, Decode)]
 pub(crate) struct Registry<T> {
     objects: BTreeMap<u64, T>,
@@ -48,7 +48,7 @@ impl<T> Registry<T> {
         self.objects.pop_first().map(|(_, object)| object)
     }
 
-    /// Adds an object. One that had the handle before is gone: handles are reused.
+    /// Adds an object. An object that had the handle before is removed, because handles are reused.
     pub(crate) fn insert(&mut self, handle: u64, object: T) {
         self.objects.insert(handle, object);
         if self.objects.len() > MAX_OBJECTS {
@@ -61,7 +61,7 @@ impl<T> Registry<T> {
         self.objects.remove(&handle)
     }
 
-    /// How many objects were forgotten since the last call.
+    /// Returns the number of objects forgotten since the last call.
     pub(crate) fn take_forgotten(&mut self) -> u64 {
         std::mem::take(&mut self.forgotten)
     }

@@ -1,7 +1,7 @@
-//! The requests of a process, from the call that made them to their completion.
+//! The requests of a process, from the call that created them to their completion.
 //!
-//! A request's number is the process's own and new with each activation, so an event's completions name
-//! exactly one. Their number is bounded. Called when calls return.
+//! A request's number is the process's own and new with each activation, so an event's completions are unambiguous. Their number
+//! is bounded. Used when calls return.
 
 use belljar_trace::{Collective, Completion, Direction, Ending, Peer, Phase, Status, Transfer};
 use bincode::{Decode, Encode};
@@ -9,17 +9,17 @@ use bincode::{Decode, Encode};
 use crate::objects::registry::Registry;
 use crate::receives::posted::PostedReceive;
 
-/// Most requests of a process, whatever their handles.
+/// Most requests of a process, over all handles.
 const MAX_REQUESTS: usize = 1 << 16;
 
-/// The operation that a request stands for.
+/// The operation of a request.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct Requested {
     pub(crate) transfers: Vec<Transfer>,
     pub(crate) collectives: Vec<Collective>,
-    /// Possible senders of a receive, if their number is known.
+    /// The number of possible senders of a receive, if known.
     pub(crate) partners: Option<u32>,
-    /// The library's receive, where that is known.
+    /// The library's receive, if known.
     pub(crate) receive: Option<PostedReceive>,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct Requested {
 pub(crate) struct Request {
     operation: Requested,
     persistent: bool,
-    /// Of a persistent one, its number among them.
+    /// For a persistent request, its number among these.
     prepared: Option<u32>,
-    /// Of a partitioned one, its number among these.
+    /// For a partitioned request, its number among these.
     partitioned: Option<u32>,
     /// The number of its activation, if it is active.
     active: Option<u64>,
@@ -38,9 +38,8 @@ pub(crate) struct Request {
 
 /// Requests by handle.
 ///
-/// A handle may stand for several requests at once: both implementations hand out a
-/// shared one for sends that were over at once. The latest are completed first; between
-/// requests that share a handle it makes no difference.
+/// A handle may stand for several requests at once: both implementations return a shared handle for sends that completed
+/// immediately. The latest are completed first; between requests that share a handle it makes no difference.
 #[derive(Debug, Default, Encode, Decode)]
 pub(crate) struct Requests {
     by_handle: Registry<Vec<Request>>,
@@ -52,7 +51,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// A call returned `handle` for what it began. Returns the request's number.
+    /// Adds the request of an operation that a call began, with the returned `handle`. Returns the request's number.
     pub(crate) fn begin(&mut self, handle: u64, operation: Requested) -> u64 {
         let number = self.number();
         self.push(
@@ -68,12 +67,12 @@ impl Requests {
         number
     }
 
-    /// A call returned `handle` for the persistent request that it prepared. Returns its number among these.
+    /// Adds a prepared persistent request with the returned `handle`. Returns its number among persistent requests.
     pub(crate) fn prepare(&mut self, handle: u64, operation: Requested) -> u32 {
         self.prepare_with(handle, operation, None)
     }
 
-    /// The same of a partitioned request (MPI-4.0, 4). Returns its numbers among persistent and among partitioned ones.
+    /// The same for a partitioned request (MPI-4.0, 4). Returns its numbers among persistent and among partitioned requests.
     pub(crate) fn prepare_partitioned(&mut self, handle: u64, operation: Requested) -> (u32, u32) {
         let number = self.next_partitioned;
         self.next_partitioned = number.wrapping_add(1);
@@ -84,7 +83,7 @@ impl Requests {
     fn prepare_with(&mut self, handle: u64, operation: Requested, partitioned: Option<u32>) -> u32 {
         let number = self.next_prepared;
         self.next_prepared = number.wrapping_add(1);
-        // No shared handles here: whatever had it before is gone.
+        // Persistent requests have no shared handles: an earlier request with this handle is gone.
         let gone = self.by_handle.remove(handle);
         self.total -= gone.map_or(0, |gone| gone.len());
         self.push(
@@ -100,8 +99,8 @@ impl Requests {
         number
     }
 
-    /// Starts a persistent request: its new number, and what it moves. The library's receive is the first of `posted` that may be
-    /// its, and is taken from there.
+    /// Starts a persistent request. Returns its new number, and its transfers and collective operations. The library's receive is
+    /// the first matching one of `posted`, from which it is removed.
     pub(crate) fn start(
         &mut self,
         handle: u64,
@@ -129,8 +128,7 @@ impl Requests {
         Some((number, transfers, collectives))
     }
 
-    /// The operation of the request that `handle` names ended so, with this status if the program
-    /// asked for it.
+    /// Completes the request of `handle` with this ending, and this status if the program requested it.
     pub(crate) fn complete(
         &mut self,
         handle: u64,
@@ -147,7 +145,7 @@ impl Requests {
         Some(completion)
     }
 
-    /// The latest request that `handle` named is gone.
+    /// Removes the latest request of `handle`.
     pub(crate) fn free(&mut self, handle: u64) {
         let Some(requests) = self.by_handle.get_mut(handle) else {
             return;
@@ -160,12 +158,12 @@ impl Requests {
         }
     }
 
-    /// Whether there are as many requests as are counted.
+    /// True if the number of requests equals the count.
     pub(crate) fn is_sound(&self) -> bool {
         self.by_handle.iter().map(Vec::len).sum::<usize>() == self.total
     }
 
-    /// The number of the persistent request that a handle stands for, among these; `None` for any other.
+    /// Returns the number of the persistent request that a handle stands for, among these; `None` for other requests.
     pub(crate) fn prepared(&self, handle: u64) -> Option<u32> {
         self.by_handle.get(handle)?.last()?.prepared
     }
@@ -176,18 +174,18 @@ impl Requests {
         request.is_some_and(|request| !request.operation.collectives.is_empty())
     }
 
-    /// The number of the partitioned request that a handle stands for, among them; `None` for any other.
+    /// Returns the number of the partitioned request that a handle stands for, among these; `None` for other requests.
     pub(crate) fn partitioned(&self, handle: u64) -> Option<u32> {
         self.by_handle.get(handle)?.last()?.partitioned
     }
 
-    /// Whether a handle stands for a persistent request.
+    /// True if a handle stands for a persistent request.
     pub(crate) fn is_persistent(&self, handle: u64) -> bool {
         let request = self.by_handle.get(handle).and_then(|all| all.last());
         request.is_some_and(|request| request.persistent)
     }
 
-    /// The operation of an active request that receives, and its receive.
+    /// Returns the operation of an active receive request, and its receive.
     pub(crate) fn receives(&self, handle: u64) -> Option<(&Requested, &Transfer)> {
         let request = self.by_handle.get(handle)?.last()?;
         request.active?;
@@ -241,7 +239,7 @@ fn completion(
         };
     };
     let (received, exact) = match status {
-        // One-sided access, or a message from nowhere: known from the start.
+        // One-sided access, or a message from `MPI_PROC_NULL`: known from the start.
         _ if receive.exact => (receive.bytes, true),
         Some(status) if status.cancelled => (0, true),
         Some(status) => (status.bytes, true),

@@ -1,11 +1,11 @@
 //! Messages as the point-to-point layers of MPI libraries send them.
 //!
-//! MPICH over UCX sends by an endpoint, of which `ucp_ep_create` told to whose worker it leads; Open MPI's ob1 sends to a rank of a
-//! communicator, whose group has each process's name. So a message is told with its library's own names of both sides, whatever communicator it
-//! is on. Guests may pass anything: what cannot be read is missing from the record, and what is remembered of endpoints is bounded. Called
-//! where a probe of the run's own is met or returns.
+//! MPICH over UCX sends to an endpoint, whose destination worker is known from `ucp_ep_create`; Open MPI's ob1 sends to a rank of a
+//! communicator, whose group has each process's name. A message therefore has its library's own names of both sides, independent of the
+//! communicator. Guests are untrusted: unreadable values are missing from the record, and the number of known endpoints is bounded. Used at the
+//! entry and return of the run's own probes.
 
-/// What Open MPI's structures say.
+/// Open MPI's structures.
 mod open_mpi;
 
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ use crate::calls::Space;
 use crate::memory::{BadAddress, MAX_ENTRIES, Reader};
 use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, RAX, RSP};
 
-/// Most endpoints and persistent requests of a node that are remembered.
+/// Most known endpoints and persistent requests of a node.
 const MOST_ENDPOINTS: usize = 1 << 18;
 
 /// `UCP_EP_PARAM_FIELD_REMOTE_ADDRESS` and `UCP_OP_ATTR_FIELD_DATATYPE` (`ucp.h`).
 const HAS_ADDRESS: u64 = 1;
 const HAS_DATATYPE: u64 = 1 << 3;
 
-/// Of the first byte of a worker's address: the version, and the flag after it that says that the worker's UUID follows
+/// Parts of the first byte of a worker's address: the version, and the following flag that says that the worker's UUID follows
 /// (`ucp/wireup/address.c` of UCX 1.13).
 const ADDRESS_VERSION: u64 = 0xf;
 const HAS_UUID: u64 = 2;
@@ -34,21 +34,21 @@ const DATATYPE_CLASS: u64 = 7;
 const CONTIGUOUS: u64 = 0;
 const GENERIC: u64 = 7;
 
-/// Where MPICH's datatypes have their size (`mpir_datatype.h`), after handle and reference count.
+/// Offset of the size in MPICH's datatypes (`mpir_datatype.h`), after handle and reference count.
 const MPICH_SIZE: u64 = 8;
 
-/// Whom endpoints of a node's processes lead to.
+/// Destinations of the endpoints of a node's processes.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub(super) struct Endpoints {
-    /// Processes, by their names for themselves.
+    /// Names of the node's processes.
     own: BTreeMap<Space, u64>,
-    /// Others, by endpoint.
+    /// Names of other processes, by endpoint.
     others: BTreeMap<(Space, u64), u64>,
-    /// What persistent requests send.
+    /// Messages of persistent requests.
     prepared: BTreeMap<(Space, u64), Message>,
 }
 
-/// What is known of a message.
+/// The known parts of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 struct Message {
     from: Option<u64>,
@@ -59,7 +59,7 @@ struct Message {
 }
 
 impl Message {
-    /// The arguments of its record.
+    /// Returns the arguments of its record.
     fn arguments(self) -> Vec<ProbeValue> {
         let value = |(word, _, kind): (MessageWord, &str, belljar_trace::ValueKind)| {
             let word = match word {
@@ -76,7 +76,7 @@ impl Message {
         MESSAGE.into_iter().map(value).collect()
     }
 
-    /// The message whose record has these arguments.
+    /// Returns the message of a record.
     fn of(record: &ProbeRecord) -> Self {
         Self {
             from: record.message(MessageWord::From),
@@ -89,7 +89,7 @@ impl Message {
 }
 
 impl Endpoints {
-    /// The arguments of the records of a call that is entered; none where there is nothing to be recorded or learned.
+    /// Returns the arguments of the records of a call that is entered; empty if the call is neither recorded nor learned from.
     pub(super) fn arguments(
         &self,
         purpose: ProbePurpose,
@@ -129,7 +129,7 @@ impl Endpoints {
         }
     }
 
-    /// `ucp_tag_send_nbx(ep, buffer, count, tag, param)`, as MPICH calls it.
+    /// Returns the message of `ucp_tag_send_nbx(ep, buffer, count, tag, param)`, as MPICH calls it.
     fn ucx_send(&self, registers: &MagicRegisters, memory: Reader<'_>) -> Message {
         let argument = |number: usize| registers.gpr[ARGUMENT_REGISTERS[number]];
         let (space, tag) = (registers.space(), argument(3));
@@ -144,7 +144,7 @@ impl Endpoints {
         }
     }
 
-    /// Learns names from a call that returned. Whether it is to be recorded.
+    /// Learns names from a call that returned. Returns true if it is to be recorded.
     pub(super) fn learn(
         &mut self,
         purpose: ProbePurpose,
@@ -158,7 +158,7 @@ impl Endpoints {
             _ => None,
         };
         let pointed = |number: usize| memory.u64(word(number)?).ok();
-        // `ucs_status_t` is a byte, and 0 if all went well.
+        // `ucs_status_t` is a byte, and 0 means success.
         let went_well = registers.gpr[RAX] as u8 == 0;
         match purpose {
             ProbePurpose::UcxAddress => {
@@ -203,20 +203,20 @@ impl Endpoints {
         self.len() < MOST_ENDPOINTS
     }
 
-    /// Whatever process was in an address space is gone.
+    /// Forgets the process in an address space.
     pub(super) fn end_process(&mut self, space: Space) {
         self.own.remove(&space);
         forget(&mut self.others, space);
         forget(&mut self.prepared, space);
     }
 
-    /// Whether there are no more than there can be.
+    /// True if its size is within the limit.
     pub(super) fn is_sound(&self) -> bool {
         self.len() <= MOST_ENDPOINTS
     }
 }
 
-/// Takes what belongs to this address space.
+/// Removes the entries of this address space.
 fn forget<T>(all: &mut BTreeMap<(Space, u64), T>, space: Space) {
     let of_it = all.range((space, 0)..=(space, u64::MAX));
     let of_it: Vec<(Space, u64)> = of_it.map(|(key, _)| *key).collect();
@@ -225,7 +225,7 @@ fn forget<T>(all: &mut BTreeMap<(Space, u64), T>, space: Space) {
     }
 }
 
-/// Whose worker an endpoint of these parameters leads to (`ucp_ep_params_t`: a mask of fields, and the address first).
+/// Returns the worker to which an endpoint of these parameters leads (`ucp_ep_params_t`: a mask of fields, followed by the address).
 fn endpoint_to(parameters: u64, memory: Reader<'_>) -> Result<Option<u64>, BadAddress> {
     match memory.u64(parameters)? & HAS_ADDRESS {
         0 => Ok(None),
@@ -233,7 +233,7 @@ fn endpoint_to(parameters: u64, memory: Reader<'_>) -> Result<Option<u64>, BadAd
     }
 }
 
-/// The UUID of the worker whose address is at `at`.
+/// Returns the UUID of the worker whose address is at `at`.
 fn uuid(at: u64, memory: Reader<'_>) -> Result<Option<u64>, BadAddress> {
     let head = memory.u64(at)?;
     let (flags, after) = match head & ADDRESS_VERSION {
@@ -246,7 +246,7 @@ fn uuid(at: u64, memory: Reader<'_>) -> Result<Option<u64>, BadAddress> {
     }
 }
 
-/// Bytes of an element of what is sent with these parameters (`ucp_request_param_t`): one without a datatype.
+/// Returns the bytes of an element sent with these parameters (`ucp_request_param_t`): 1 without a datatype.
 fn element(parameters: u64, memory: Reader<'_>) -> Result<Option<u64>, BadAddress> {
     if memory.u64(parameters)? & HAS_DATATYPE == 0 {
         return Ok(Some(1));

@@ -1,7 +1,7 @@
-//! Calls that probes of the user's saw entered and not yet return, by process.
+//! Calls at the user's probes that were entered and have not returned, by process.
 //!
-//! Bounded in number: what a guest leaves open beyond that is given up, those of the oldest process first, or counted.
-//! A part of the tracer of a node, and the only one that knows which calls stand where.
+//! Their number is bounded; beyond that, calls of the oldest process are given up, or the new call is only counted. Part of the
+//! tracer of a node, and the only part that knows the places of calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use super::messages::Endpoints;
 use crate::calls::{Space, thread_number};
 use crate::node::MAX_PROCESSES;
 
-/// Most calls that are open at once on a node. An honest program has as many as it recurses.
+/// Most open calls on a node. A regular program has as many as the depth of its recursion.
 pub(super) const MAX_OPEN: usize = 1 << 16;
 
-/// What stands for the address space of the kernel's calls: no page table can be there.
+/// The pseudo address space of the kernel's calls, where no page table can be.
 pub(super) const KERNEL: Space = u64::MAX;
 
-/// Most calls of a process that were jumped over, before they are given up.
+/// Most jumped-over calls of a process before they are given up.
 const MAX_STALE: usize = 1 << 10;
 
-/// Longest name of a program that is kept, in characters.
+/// Longest program name that is kept, in characters.
 const LONGEST_PROGRAM: usize = 64;
 
-/// Where a call stands: its thread, by the base of its thread-local storage, or in a kernel of its stack, and the address of its
+/// The place of a call: its thread, by the base of its thread-local storage, or its stack in a kernel, and the address of its
 /// return address.
 pub(super) type Place = (u64, u64);
 
-/// A call whose return is waited for.
+/// A call whose return is awaited.
 #[derive(Clone, Debug)]
 struct OpenProbe {
     return_address: u64,
@@ -40,7 +40,7 @@ struct OpenProbe {
 }
 
 impl OpenProbe {
-    /// What is encoded of it: the record with its site.
+    /// Restores it from its encoding: the record with its site.
     fn joined(return_address: u64, Recorded(records): Recorded) -> Result<Self, DecodeError> {
         let mut records = records.into_iter();
         match (records.next(), records.next()) {
@@ -76,7 +76,7 @@ impl<'de, C> BorrowDecode<'de, C> for OpenProbe {
     }
 }
 
-/// Who reaches a probe.
+/// The caller of a probed function.
 pub(super) struct Caller {
     pub(super) task: u32,
     pub(super) thread: u32,
@@ -84,21 +84,21 @@ pub(super) struct Caller {
     pub(super) program: Arc<str>,
 }
 
-/// A process that came to a probe, or may.
+/// A process that reached a probe, or may.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 struct Task {
-    /// When it began, in the order of all.
+    /// Its position in the order of all starts.
     age: u64,
     number: Option<u32>,
     program: Option<Arc<str>>,
     threads: BTreeMap<u64, u32>,
-    /// Several calls stand in one place where one ended by a jump to the next.
+    /// Several calls have the same place if one ended by a jump to the next.
     live: BTreeMap<Place, Vec<OpenProbe>>,
-    /// Those that their thread's stack pointer has risen above.
+    /// Calls above which their thread's stack pointer has risen.
     stale: BTreeMap<Place, Vec<OpenProbe>>,
 }
 
-/// What the user's probes saw on a node.
+/// Records of the user's probes on a node, and their open calls.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct OwnProbes {
     tasks: BTreeMap<Space, Task>,
@@ -107,7 +107,7 @@ pub(crate) struct OwnProbes {
     open: u64,
     pub(crate) records: Recorded,
     pub(crate) end: ProbesEnd,
-    /// Whom endpoints lead to, of processes whose messages are seen.
+    /// Destinations of endpoints, for processes whose messages are recorded.
     pub(super) endpoints: Endpoints,
 }
 
@@ -116,7 +116,7 @@ impl Task {
         thread_number(&mut self.threads, base)
     }
 
-    /// Sets aside the calls of a thread that stand lower than its stack pointer is now.
+    /// Sets aside the calls of a thread below its current stack pointer.
     fn unwind(&mut self, (thread, slot): Place) {
         while let Some((&place, _)) = self.live.range((thread, 0)..(thread, slot)).next()
             && let Some(calls) = self.live.remove(&place)
@@ -125,7 +125,7 @@ impl Task {
         }
     }
 
-    /// Calls around one that stands there, those that ended by a jump to it not among them.
+    /// Returns the number of calls around a place, except for calls that ended by a jump to it.
     fn depth(&self, (thread, slot): Place) -> u16 {
         let around = self.live.range((thread, slot)..=(thread, u64::MAX));
         let around = around.filter(|((_, at), _)| *at != slot);
@@ -133,8 +133,7 @@ impl Task {
         u16::try_from(depth).unwrap_or(u16::MAX)
     }
 
-    /// Takes the calls in whose place one now stands that they cannot have called: all but those that ended by a jump
-    /// to it.
+    /// Takes the calls at this place that cannot have called the new one, which are all except calls that ended by a jump to it.
     fn displaced(&mut self, place: Place, probe: u32, return_address: u64) -> Vec<OpenProbe> {
         let mut left = self.stale.remove(&place).unwrap_or_default();
         if let Some(calls) = self.live.get(&place) {
@@ -161,7 +160,7 @@ impl Task {
 }
 
 impl OwnProbes {
-    /// A process begins in an address space: whatever was there is gone.
+    /// Starts a process in an address space, and ends the previous one there.
     pub(crate) fn begin_task(&mut self, space: Space, at: u64, program: Option<String>) {
         self.end_task(space, at);
         let task = self.task(space, at);
@@ -204,7 +203,7 @@ impl OwnProbes {
         }
     }
 
-    /// Gives up the calls of the oldest other process that has some; false where none has.
+    /// Gives up the calls of the oldest other process that has any; false if there is none.
     fn make_room(&mut self, space: Space, at: u64) -> bool {
         let others = self.tasks.iter_mut().filter(|(other, _)| **other != space);
         let with_calls = others.filter(|(_, task)| !task.live.is_empty() || !task.stale.is_empty());
@@ -216,7 +215,7 @@ impl OwnProbes {
         true
     }
 
-    /// Identifies the thread that reaches a probe in address space `space` with its stack so: `stacks` is `space`, or
+    /// Identifies the thread that reaches a probe in address space `space` at this place of its stack; `stacks` is `space`, or
     /// [`KERNEL`].
     pub(super) fn come_to(
         &mut self,
@@ -240,7 +239,7 @@ impl OwnProbes {
         caller
     }
 
-    /// A call is entered whose return is to be seen at `return_address`. Whether it is followed.
+    /// Adds a call whose return is to be observed at `return_address`. Returns true if it is followed.
     pub(super) fn enter(
         &mut self,
         space: Space,
@@ -270,8 +269,8 @@ impl OwnProbes {
         true
     }
 
-    /// A thread came to `target`, with its stack as if a call that stands at `place` had returned: the calls that did,
-    /// the innermost first.
+    /// Takes the calls that returned when a thread reached `target` with its stack as after a return from `place`, the innermost
+    /// first.
     pub(super) fn take_returned(
         &mut self,
         space: Space,
@@ -297,7 +296,7 @@ impl OwnProbes {
         calls.into_iter().rev().map(|call| call.record).collect()
     }
 
-    /// Whether it can be what a node had: no more than there can be, and as many calls open as it says.
+    /// True if it is a valid state: within limits, and with as many open calls as counted.
     pub(crate) fn is_sound(&self) -> bool {
         let open = self.tasks.values().map(|task| {
             let calls = task.live.values().chain(task.stale.values());
@@ -309,7 +308,7 @@ impl OwnProbes {
             && open.sum::<u64>() == self.open
     }
 
-    /// Forgets calls that none of `probes` can have seen.
+    /// Forgets calls that cannot be of one of `probes`.
     pub(crate) fn keep_those_of(&mut self, probes: &[Probe]) {
         self.records.0.retain(|record| record.fits(probes));
         for task in self.tasks.values_mut() {
@@ -324,14 +323,14 @@ impl OwnProbes {
         }
     }
 
-    /// The addresses to which open calls return.
+    /// Returns the addresses to which open calls return.
     pub(crate) fn returns(&self) -> impl Iterator<Item = u64> {
         let tasks = self.tasks.values();
         let calls = tasks.flat_map(|task| task.live.values().chain(task.stale.values()));
         calls.flatten().map(|call| call.return_address)
     }
 
-    /// The calls that are open at the end of a run, at cycle `end`.
+    /// Returns the open calls at the end of a run, at cycle `end`.
     pub(crate) fn left_open(&self, end: u64) -> Vec<ProbeRecord> {
         let tasks = self.tasks.values();
         let calls = tasks.flat_map(|task| task.live.values().chain(task.stale.values()));
@@ -377,12 +376,12 @@ mod tests {
         }
         assert!(!own.enter(0, (0, 8), BACK, record(7)));
         assert_eq!((own.records.0.len(), own.end.unfollowed), (1, 1));
-        // Those of one process that its stack rose above are given up some time.
+        // Calls of a process above which its stack rose are eventually given up.
         own.task(0, 0).unwind((0, u64::MAX));
         assert_eq!(own.take_returned(0, (0, u64::MAX), BACK).len(), 1);
         assert!(own.enter(0, (0, u64::MAX), BACK, record(9)));
         assert_eq!(own.left_open(100).len(), 1);
-        // So are all of a process when another one has its place.
+        // So are all calls of a process when another one takes its address space.
         own.begin_task(0, 50, Some("./p".to_owned()));
         assert!(own.left_open(100).is_empty());
         assert_eq!(own.records.0.len(), MAX_OPEN + 1);

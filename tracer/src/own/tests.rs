@@ -11,7 +11,7 @@ use crate::selection::Selection;
 
 const BACK: u64 = 0x40_1000;
 
-/// A guest with two probes of the user's, `f(int, double)` and `g`, at places of those numbers.
+/// A guest with two of the user's probes, `f(int, double)` and `g`, at locations with those numbers.
 struct Guest {
     tracer: NodeTracer,
     memory: Pages,
@@ -76,7 +76,7 @@ impl Guest {
     }
 }
 
-/// Probe, entry, exit and depth.
+/// Returns probe, entry, exit and depth.
 fn told(records: &[ProbeRecord]) -> Vec<(u32, u64, Option<u64>, u16)> {
     let told = records.iter();
     told.map(|it| (it.probe, it.entry, it.exit, it.depth))
@@ -99,7 +99,7 @@ fn calls_are_told_when_they_return_with_what_they_were_given() {
     assert_eq!(outer[0].arguments[0].in_words(number), "-2");
     assert_eq!(outer[0].arguments[1].in_words(weight), "1.5");
     assert_eq!(outer[0].result, Some(ProbeValue::Word(7)));
-    // Whoever comes there otherwise returns from nothing.
+    // Reaching the address in another way is not a return.
     assert!(guest.come_back(BACK).is_empty());
 }
 
@@ -119,7 +119,7 @@ fn calls_that_are_jumped_over_are_told_as_such() {
     let mut guest = Guest::new();
     guest.call(1, BACK);
     guest.call(0, BACK + 8);
-    // A jump to where the first one was called, which calls it again.
+    // A jump to the call instruction of the first one, which calls it again.
     guest.registers.gpr[RSP] += 16;
     guest.call(1, BACK);
     let left = guest.tracer.take_probe_records();
@@ -131,8 +131,8 @@ fn calls_that_are_jumped_over_are_told_as_such() {
     assert_eq!((open[0].known, end.unfollowed), (500, 0));
 }
 
-/// In a kernel one thread sleeps in a call that another one makes and returns from meanwhile; then its address space
-/// is another one.
+/// In a kernel, one thread sleeps in a call that another one makes and returns from meanwhile; the address space
+/// changes in between.
 #[test]
 fn calls_in_a_kernel_are_told_apart_by_their_stacks() {
     const TEXT: u64 = 0xffff_ffff_8120_0000;

@@ -1,8 +1,8 @@
-//! Which requests a call of the `Wait` and `Test` families completed, and how they ended.
+//! Completions by the `Wait` and `Test` families, and their outcomes.
 //!
-//! Without an error all that the call names are complete. After `MPI_ERR_IN_STATUS` each status tells
-//! for itself (MPI-4.0, 3.7.5): done, failed, or neither (`MPI_ERR_PENDING`). Where no status tells,
-//! the handle does: the request that it stood for is gone when it has changed.
+//! Without an error, all requests of the call are complete. After `MPI_ERR_IN_STATUS` each status has its own outcome (MPI-4.0,
+//! 3.7.5): done, failed, or neither (`MPI_ERR_PENDING`). Without a status, the handle decides: its request is gone if it has
+//! changed.
 
 use belljar_mpi::{Base, Completes};
 use belljar_trace::{Completion, Ending, Status};
@@ -11,11 +11,11 @@ use super::Process;
 use crate::decode::arguments::Arguments;
 use belljar_trace::UNDEFINED;
 
-/// A request that a call may have completed: its place among the handles, and its status's.
+/// A request that a call may have completed: the indices of its handle and of its status.
 type Place = (u64, u64);
 
 impl Process {
-    /// Requests that a call with this result completed; `handles` are those of its entry.
+    /// Completes the requests of a call with this result; `handles` are those at its entry.
     pub(super) fn complete(
         &mut self,
         how: Completes,
@@ -55,7 +55,7 @@ impl Process {
         completed
     }
 
-    /// The status of the receive that `handle` stands for: as the library wrote it, or as it was observed where the program ignores
+    /// Returns the status of the receive that `handle` stands for: as the library wrote it, or as observed if the program ignores
     /// it.
     fn status_of(
         &mut self,
@@ -79,8 +79,8 @@ impl Process {
         }
     }
 
-    /// How a request of a call that returned the error `result` ended; `None` if it did not.
-    /// `error` is what its status says.
+    /// Returns the outcome of a request of a call that returned the error `result`; `None` if it did not end. `error` is taken from
+    /// its status.
     fn ending(
         &self,
         how: Completes,
@@ -109,7 +109,7 @@ impl Process {
     }
 }
 
-/// The argument with the statuses, and the requests that the call may have completed.
+/// Returns the argument with the statuses, and the requests that the call may have completed.
 fn places(
     how: Completes,
     handles: &[u64],
@@ -134,7 +134,7 @@ fn places(
     }
 }
 
-/// The handles after the call.
+/// Returns the handles after the call.
 fn left(how: Completes, handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<u64> {
     let left = match how {
         Completes::One => arguments
@@ -145,7 +145,7 @@ fn left(how: Completes, handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<u
     left.unwrap_or_default()
 }
 
-/// The places of completed requests that `MPI_Waitsome` and `MPI_Testsome` return.
+/// Returns the indices of completed requests that `MPI_Waitsome` and `MPI_Testsome` return.
 fn some(handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<Place> {
     let count = arguments.integer("outcount").unwrap_or(UNDEFINED);
     let count = u64::try_from(count).unwrap_or(0).min(handles.len() as u64);

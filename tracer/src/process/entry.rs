@@ -1,7 +1,7 @@
-//! What a call's arguments say when it is entered.
+//! A call's arguments at its entry.
 //!
-//! Reads memory now, as the program may write over it while the call runs, and changes nothing of the
-//! process: a call may never return. Called by `node` for calls that are selected or must be followed.
+//! Memory is read now, as the program may overwrite it while the call runs, and the process's state is not changed, as
+//! a call may never return. Used by `node` for calls that are selected or must be followed.
 
 use belljar_mpi::{Base, CallKind, Completes, Epoch, Meaning, SendMode};
 use belljar_trace::{
@@ -14,7 +14,7 @@ use crate::decode::arguments::Arguments;
 use crate::decode::collective;
 use crate::memory::Reader;
 
-/// What was read at a call's entry.
+/// Values read at a call's entry.
 #[derive(Default)]
 struct Reading {
     texts: Vec<Text>,
@@ -27,8 +27,8 @@ struct Reading {
 }
 
 impl Process {
-    /// Reads what the arguments point to and fills the event. Returns the handles that the
-    /// call may change: of requests, or of the object to free.
+    /// Reads the memory that the arguments point to and fills the event. Returns the handles that the call may change:
+    /// of requests, or of the object to free.
     pub(crate) fn enter(&self, event: &mut Event, memory: Reader<'_>) -> Vec<u64> {
         let reading = self.read(event, memory);
         event.texts = reading.texts;
@@ -111,7 +111,7 @@ impl Process {
         reading
     }
 
-    /// The window that a call is about, and the datatype at its target.
+    /// Returns the window of a call, and the datatype at its target.
     fn window(
         &self,
         action: Action,
@@ -136,7 +136,7 @@ impl Process {
         }
     }
 
-    /// The partitioned request that a call makes partitions of ready, or asks about.
+    /// Reads the partitioned request whose partitions a call marks ready or queries.
     fn partitioned(&self, meaning: &Meaning, arguments: &Arguments<'_>, reading: &mut Reading) {
         if matches!(meaning.kind, CallKind::Ready | CallKind::Arrived) {
             let handle = arguments.word("request");
@@ -145,7 +145,7 @@ impl Process {
         }
     }
 
-    /// A message as the arguments of a send or receive describe it.
+    /// Returns a message as the arguments of a send or receive describe it.
     fn message(
         &self,
         direction: Direction,
@@ -187,7 +187,7 @@ impl Process {
         })
     }
 
-    /// The receive of a message that was matched before.
+    /// Returns the receive of a message that was matched before.
     fn matched(
         &self,
         handle: Option<u64>,
@@ -209,14 +209,13 @@ impl Process {
         })
     }
 
-    /// Whether a call that fetches takes nothing there: with `MPI_NO_OP`, the origin's buffer is not
-    /// looked at (MPI-4.0, 12.3.4).
+    /// True if a fetching call does not read the origin's buffer, because of `MPI_NO_OP` (MPI-4.0, 12.3.4).
     fn has_no_op(&self, arguments: &Arguments<'_>) -> bool {
         let op = arguments.word("op");
         self.no_op != 0 && op == Some(self.no_op)
     }
 
-    /// An access to another process's memory, counted by the origin's buffers.
+    /// Returns an access to another process's memory, counted by the origin's buffers.
     fn access(
         &self,
         direction: Direction,
@@ -229,7 +228,7 @@ impl Process {
         } else {
             ("origin_count", "origin_datatype")
         };
-        // The single-element operations have but one datatype, and no count.
+        // The single-element operations have only one datatype, and no count.
         let datatype = if arguments.has(datatype) {
             datatype
         } else {
@@ -251,11 +250,11 @@ impl Process {
         })
     }
 
-    /// Works out the bytes of a transfer.
+    /// Computes the bytes of a transfer.
     fn transfer(&self, transfer: Transfer) -> Transfer {
         let size = transfer.datatype.size();
         let (bytes, exact) = match transfer.peer {
-            // To and from nowhere nothing moves.
+            // Transfers with `MPI_PROC_NULL` move nothing.
             Peer::Null => (0, true),
             _ => (
                 transfer.count.saturating_mul(size.unwrap_or(0)),
@@ -275,7 +274,7 @@ impl Process {
     }
 }
 
-/// The handles that a call may change.
+/// Returns the handles that a call may change.
 fn handles(action: Action, arguments: &mut Arguments<'_>) -> Vec<u64> {
     let array = |arguments: &mut Arguments<'_>, count| {
         let count = arguments.count(count)?;

@@ -1,7 +1,7 @@
-//! What a call's outputs say when it returns.
+//! A call's outputs at its return.
 //!
-//! Only here, when a call has returned, the process's objects change: of a call that never returns nothing
-//! is believed. Called by `node` with the handles that were read at entry.
+//! The process's objects change only here, after a call has returned; a call that never returns has no effect on them. Used
+//! by `node` with the handles that were read at entry.
 
 use belljar_mpi::Base;
 use belljar_trace::{
@@ -17,32 +17,32 @@ use crate::objects::communicators::Communicator;
 use crate::objects::requests::Requested;
 use crate::receives::posted::PostedReceive;
 
-/// What a call's end adds to its event.
+/// The additions to a call's event at its end.
 #[derive(Default)]
 struct Outcome {
     started: Vec<u64>,
     completed: Vec<Completion>,
     status: Option<Status>,
     fact: Option<Fact>,
-    /// The bounds of the datatype that the fact is about.
+    /// The bounds of the datatype in the fact.
     bounds: Option<Bounds>,
-    /// What persistent requests that were started move.
+    /// The transfers and operations of started persistent requests.
     moved: Option<Event>,
     /// The partitioned requests that it prepared or started.
     partitioned: Vec<Option<u32>>,
     /// The persistent requests that it prepared or started.
     persistent: Vec<u32>,
-    /// Whether what it asked about is over.
+    /// True if the queried operation is complete.
     over: bool,
     bad: Option<u8>,
 }
 
-/// Whether a call made a window.
+/// True if a call created a window.
 fn action_makes_window(event: &Event) -> bool {
     Action::of(event.function) == Action::MakeWindow && event.result == Some(0)
 }
 
-/// Whether a call by which a program waits in a loop did not end that.
+/// True if a call by which a program polls did not end the loop.
 fn found_nothing(event: &Event, memory: Reader<'_>) -> bool {
     let told = event.bad.is_some() || event.fact.is_some() || event.status.is_some();
     if told || event.failed() || !event.completed.is_empty() || !event.texts.is_empty() {
@@ -55,9 +55,9 @@ fn found_nothing(event: &Event, memory: Reader<'_>) -> bool {
     says_no("flag", |flag| flag == 0) && says_no("outcount", |count| count <= 0)
 }
 
-/// A poll of the requests `handles`.
+/// Returns a poll of the requests `handles`.
 fn poll(event: &Event, handles: &[u64]) -> Folded {
-    // FNV-1a, by words: requests may change where arguments do not.
+    // FNV-1a, by words: requests may change while arguments stay the same.
     let mix = |hash: u64, handle: &u64| (hash ^ handle).wrapping_mul(0x100_0000_01b3);
     let subject = handles.iter().fold(0xcbf2_9ce4_8422_2325, mix);
     let cycles = event.duration().unwrap_or(0);
@@ -67,16 +67,15 @@ fn poll(event: &Event, handles: &[u64]) -> Folded {
 }
 
 impl Process {
-    /// Reads a call's outputs, fills the event and brings the process's objects up to date.
-    /// `handles` is what [`enter`](Self::enter) returned, and `posted` the receives that the library posted meanwhile.
+    /// Reads a call's outputs, fills the event and updates the process's objects. `handles` is the result of
+    /// [`enter`](Self::enter), and `posted` the receives that the library posted meanwhile.
     pub(crate) fn leave(
         &mut self,
         event: &mut Event,
         (handles, posted): (&[u64], &[PostedReceive]),
         memory: Reader<'_>,
     ) {
-        // A constant argument may have lain on a page that nobody had touched before the
-        // call: it is there now.
+        // A constant argument may have been on a page not yet touched before the call, which is mapped now.
         if event.bad.is_some() && handles.is_empty() {
             event.bad = None;
             self.enter(event, memory);
@@ -125,7 +124,7 @@ impl Process {
         }
     }
 
-    /// Tells the number of the window that a call made.
+    /// Adds the number of the window that a call created.
     fn name_window(&self, event: &mut Event, memory: Reader<'_>) {
         let handle = Arguments::new(event, memory).pointed_handle(Base::Win);
         let window = handle.and_then(|handle| self.windows.get(handle));
@@ -180,7 +179,7 @@ impl Process {
         outcome
     }
 
-    /// The end of a call that moves data: the request it returned, or its status.
+    /// Ends a call that moves data: reads the request that it returned, or its status.
     fn end_operation(
         &mut self,
         event: &Event,
@@ -217,7 +216,7 @@ impl Process {
         }
     }
 
-    /// The operation of a call that moves data, with the library's receive.
+    /// Returns the operation of a call that moves data, with the library's receive.
     fn requested(
         &self,
         event: &Event,
@@ -237,7 +236,7 @@ impl Process {
         }
     }
 
-    /// The status of a receive that is complete: as the library wrote it, or as it was observed where the program ignores it.
+    /// Returns the status of a completed receive: as the library wrote it, or as observed if the program ignores it.
     fn received(&mut self, operation: &Requested, arguments: &mut Arguments<'_>) -> Option<Status> {
         let mut transfers = operation.transfers.iter();
         let transfer = transfers.find(|transfer| transfer.direction == Direction::Receive)?;
@@ -258,7 +257,7 @@ impl Process {
         if arguments.has("flag") && arguments.integer("flag").unwrap_or(0) == 0 {
             return None;
         }
-        // A probe cancels nothing: MPICH leaves the bit of the program's status as it was.
+        // A probe never cancels: MPICH leaves that bit of the program's status unchanged.
         let status = arguments.status("status", 0).map(|status| Status {
             cancelled: false,
             ..status
@@ -309,7 +308,7 @@ impl Process {
         outcome.moved = Some(moved);
     }
 
-    /// Calls that make, free or ask about objects. Requests that they start go to `started`.
+    /// Handles calls that create, free or query objects. Requests that they start are added to `started`.
     fn object(
         &mut self,
         action: Action,
@@ -359,7 +358,7 @@ impl Process {
         None
     }
 
-    /// Calls that make a datatype or ask about one: the datatype, and its bounds if they are known.
+    /// Handles calls that create or query a datatype. Returns the datatype, and its bounds if known.
     fn datatype_told(
         &mut self,
         action: Action,

@@ -1,8 +1,8 @@
 //! Requests of Open MPI's point-to-point layer ob1.
 //!
-//! Offsets are those of 64-bit builds without debugging, which versions 4 and 5 share. A request keeps its status until it is used
-//! again, which `mca_pml_ob1_recv_req_start` shows; so it can be read when the call that freed it has returned. Called where ob1 starts a
-//! request, and when a call returns that completed one.
+//! Offsets are those of 64-bit builds without debugging, which versions 4 and 5 share. A request keeps its status until it is reused,
+//! which `mca_pml_ob1_recv_req_start` shows; so it can be read when the call that freed it has returned. Used where ob1 starts a request,
+//! and when a call returns that completed one.
 
 use belljar_trace::{Implementation, Peer};
 
@@ -11,7 +11,7 @@ use super::posted::ReceivedMessage;
 use crate::decode::implementation::{status, status_error};
 use crate::memory::{BadAddress, Reader};
 
-/// Of `ompi_request_t`: `req_type`, `req_status`, `req_complete`.
+/// Offsets in `ompi_request_t`: `req_type`, `req_status`, `req_complete`.
 const TYPE: u64 = 56;
 const STATUS: u64 = 64;
 const COMPLETE: u64 = 88;
@@ -20,10 +20,10 @@ const COMPLETE: u64 = 88;
 const POINT_TO_POINT: u32 = 0;
 const COMPLETED: u64 = 1;
 
-/// Of `ompi_message_t`: `req_ptr`.
+/// Offset in `ompi_message_t`: `req_ptr`.
 const MESSAGE_REQUEST: u64 = 72;
 
-/// The receive of `mca_pml_ob1_recv_req_start(request)`.
+/// Returns the receive of `mca_pml_ob1_recv_req_start(request)`.
 pub(super) fn started(request: u64) -> Posting {
     Posting {
         request,
@@ -32,14 +32,14 @@ pub(super) fn started(request: u64) -> Posting {
     }
 }
 
-/// The receive of `mca_pml_ob1_mrecv` or `mca_pml_ob1_imrecv`, whose fourth argument points to the message's handle.
+/// Returns the receive of `mca_pml_ob1_mrecv` or `mca_pml_ob1_imrecv`, whose fourth argument points to the message's handle.
 pub(super) fn probed(message: u64, memory: Reader<'_>) -> Result<Posting, BadAddress> {
     let message = memory.u64(message)?;
     let request = memory.u64(message.wrapping_add(MESSAGE_REQUEST))?;
     Ok(started(request))
 }
 
-/// The message that a request got; `None` where it is not complete, failed, or is something else.
+/// Returns the message that a request received; `None` if it is incomplete, failed, or not a receive.
 pub(crate) fn message(request: u64, memory: Reader<'_>) -> Option<ReceivedMessage> {
     let at = |offset: u64| request.wrapping_add(offset);
     let kind = memory.u64(at(TYPE)).ok()? as u32;

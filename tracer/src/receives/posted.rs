@@ -1,7 +1,7 @@
 //! Receives that a process's MPI library posted, by the library's requests.
 //!
-//! A library uses its requests again, so each posting has a number: a match is believed only of the posting that it was noted for. The
-//! number of requests is bounded; those beyond lose their match. A part of a process, kept by checkpoints.
+//! A library reuses its requests, so each posting has a number: a match only applies to the posting for which it was noted. The number
+//! of requests is bounded; further ones lose their match. Part of a process's state, kept by checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use bincode::{Decode, Encode};
 use super::ob1;
 use crate::memory::Reader;
 
-/// Most requests of a process's library that are remembered.
+/// Most requests of a process's library that are kept.
 const MOST_REQUESTS: usize = 1 << 16;
 
-/// Most callbacks of a process's library that are watched. MPICH has a copy for each file that posts receives.
+/// Most watched callbacks of a process's library. MPICH has a copy for each source file that posts receives.
 const MOST_CALLBACKS: usize = 1 << 8;
 
-/// Source and tag that a receive asks for; `None` for any.
+/// Source and tag that a receive requests; `None` for any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Asked {
     pub(crate) source: Option<u32>,
@@ -34,7 +34,7 @@ pub(crate) struct PostedReceive {
 }
 
 impl PostedReceive {
-    /// True if it may be the start of the persistent request with this `handle`, which asks for the message of `transfer`. Open MPI's
+    /// True if it may be the start of the persistent request with this `handle`, which requests the message of `transfer`. Open MPI's
     /// handles are its requests.
     pub(crate) fn starts(&self, handle: u64, transfer: &Transfer) -> bool {
         match self.asked {
@@ -43,8 +43,8 @@ impl PostedReceive {
         }
     }
 
-    /// False if the program has another handle for it. MPICH makes a request for each transport of a receive from any source, and
-    /// cancels all but the one that got the message; only one of them has the handle of the program.
+    /// False if the program has another handle for it. MPICH creates a request for each transport of a receive from any source, and
+    /// cancels all except the one that received the message. Only one of them has the handle of the program.
     pub(crate) fn may_have_handle(
         &self,
         handle: u64,
@@ -61,14 +61,14 @@ impl PostedReceive {
         }
     }
 
-    /// True if it asks for the message of `transfer`.
+    /// True if it requests the message of `transfer`.
     pub(crate) fn is_of(&self, transfer: &Transfer) -> bool {
         let Some(asked) = self.asked else {
             return true;
         };
         let source = match (transfer.peer, asked.source) {
             (Peer::Any, None) => true,
-            // UCX's tags have 16 bits of it.
+            // UCX's tags have 16 bits of the rank.
             (Peer::Rank(rank), Some(source)) => rank & 0xffff == source,
             _ => false,
         };
@@ -76,7 +76,7 @@ impl PostedReceive {
     }
 }
 
-/// A message that a receive got, or its cancellation.
+/// A message that a receive matched, or its cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct ReceivedMessage {
     pub(crate) source: u32,
@@ -86,7 +86,7 @@ pub(crate) struct ReceivedMessage {
 }
 
 impl ReceivedMessage {
-    /// No message: the receive was cancelled.
+    /// The receive was cancelled, without a message.
     pub(crate) const CANCELLED: Self = Self {
         source: 0,
         tag: 0,
@@ -94,7 +94,7 @@ impl ReceivedMessage {
         cancelled: true,
     };
 
-    /// The status of the receive `transfer` on a communicator with `partners`; `None` where both disagree.
+    /// Returns the status of the receive `transfer` on a communicator with `partners`; `None` if both disagree.
     fn status(self, transfer: &Transfer, partners: Option<u32>) -> Option<Status> {
         if self.cancelled {
             return Some(Status {
@@ -132,7 +132,7 @@ struct Posting {
     message: Option<ReceivedMessage>,
 }
 
-/// Receives that a process's library posted and no call has completed.
+/// Receives that a process's library posted and that are not yet completed.
 #[derive(Debug, Default, Encode, Decode)]
 pub(crate) struct LibraryReceives {
     by_request: BTreeMap<u64, Posting>,
@@ -141,7 +141,7 @@ pub(crate) struct LibraryReceives {
 }
 
 impl LibraryReceives {
-    /// The library posts the receive of `request`.
+    /// Adds the library's receive with `request`.
     pub(crate) fn post(&mut self, request: u64, asked: Option<Asked>) -> PostedReceive {
         let number = self.next;
         self.next = number.wrapping_add(1);
@@ -159,7 +159,7 @@ impl LibraryReceives {
         }
     }
 
-    /// Learns the address of a callback; true if it is to be watched from now on.
+    /// Adds the address of a callback; true if it is to be watched from now on.
     pub(crate) fn learn_callback(&mut self, callback: u64) -> bool {
         self.callbacks.len() < MOST_CALLBACKS && self.callbacks.insert(callback)
     }
@@ -169,19 +169,19 @@ impl LibraryReceives {
         self.callbacks.contains(&address)
     }
 
-    /// The callbacks that are watched.
+    /// Returns the watched callbacks.
     pub(crate) fn callbacks(&self) -> impl Iterator<Item = u64> {
         self.callbacks.iter().copied()
     }
 
-    /// The latest receive of `request` got `message`; `None` after an error.
+    /// Records that the latest receive of `request` matched `message`; `None` after an error.
     pub(crate) fn match_message(&mut self, request: u64, message: Option<ReceivedMessage>) {
         if let Some(posting) = self.by_request.get_mut(&request) {
             posting.message = message;
         }
     }
 
-    /// Takes the posting of a receive that a call completed: the status for `transfer`, on a communicator with `partners`.
+    /// Takes the posting of a receive that a call completed. Returns the status for `transfer`, on a communicator with `partners`.
     pub(crate) fn take(
         &mut self,
         receive: PostedReceive,
@@ -202,7 +202,7 @@ impl LibraryReceives {
         message?.status(transfer, partners)
     }
 
-    /// True if there are no more than there can be.
+    /// True if its size is within the limits.
     pub(crate) fn is_sound(&self) -> bool {
         self.by_request.len() <= MOST_REQUESTS && self.callbacks.len() <= MOST_CALLBACKS
     }

@@ -46,7 +46,7 @@ fn status(source: u32, tag: i32, bytes: u64) -> Option<Status> {
     })
 }
 
-/// Comes to a hook, or where `rip` is watched.
+/// Reaches a hook, or a watched `rip`.
 fn come_to(
     guest: &mut Guest,
     tracer: &mut NodeTracer,
@@ -78,7 +78,7 @@ fn come_to(
     }
 }
 
-/// MPICH posts a receive by its request at `request`.
+/// MPICH posts a receive with its request at `request`.
 fn ucx_post(guest: &mut Guest, tracer: &mut NodeTracer, request: u64, [tag, mask]: [u64; 2]) {
     let parameters = guest.words(&[0x1_0006, 0, CALLBACK, 0, request]);
     let arguments = [1, 2, 3, tag, mask, parameters];
@@ -129,7 +129,7 @@ impl Machine {
         self.tracer.take_events().pop().unwrap()
     }
 
-    /// `MPI_Recv` of MPICH of ten integers with this status, and `body` in it.
+    /// `MPI_Recv` of MPICH of ten integers with this status, running `body` in it.
     fn receive(
         &mut self,
         tag: i32,
@@ -140,7 +140,7 @@ impl Machine {
         self.call("MPI_Recv", &arguments, body)
     }
 
-    /// `MPI_Irecv` of MPICH by the library's request at `request`.
+    /// `MPI_Irecv` of MPICH with the library's request at `request`.
     fn begin(&mut self, handle: u64, request: u64) {
         let out = self.guest.handles(&[0]);
         let arguments = [0x1000, int(10), INT, int(ANY), int(ANY_TAG), WORLD, out];
@@ -150,7 +150,7 @@ impl Machine {
         });
     }
 
-    /// The statuses of `MPI_Waitall` without any.
+    /// Returns the statuses of an `MPI_Waitall` that ignores statuses.
     fn wait_for(
         &mut self,
         handles: &[u64],
@@ -173,7 +173,7 @@ fn a_blocking_receive_is_matched_by_the_callback() {
         assert_eq!(tracer.take_return_to_watch(), Some(CALLBACK));
         assert!(tracer.open_returns().contains(&CALLBACK));
         *tracer = tracer.reborn();
-        // Another receive of the library's own, on the communicator's other context.
+        // An internal receive of the library, on the communicator's other context.
         ucx_post(guest, tracer, 0x9100, [1 << 48 | 7, u64::MAX]);
         assert_eq!(tracer.take_return_to_watch(), None);
         ucx_match(guest, tracer, 0x9100, (0, 1 << 48 | 2 << 32 | 7, 8));
@@ -205,7 +205,7 @@ fn a_status_that_the_library_wrote_goes_first() {
 #[test]
 fn a_match_that_contradicts_the_call_is_not_recorded() {
     for (tag, message) in [
-        // A rank beyond the communicator, another tag, more than there is room for, an error, a tag that none has.
+        // A rank beyond the communicator, another tag, too large a message, an error, an invalid tag.
         (7, (0, 4 << 32 | 7, 24)),
         (7, (0, 3 << 32 | 8, 24)),
         (7, (0, 3 << 32 | 7, 44)),
@@ -220,7 +220,7 @@ fn a_match_that_contradicts_the_call_is_not_recorded() {
         });
         assert_eq!(event.status, None, "{message:?}");
     }
-    // Posted for something else.
+    // Posted for another receive.
     let mut machine = Machine::mpich();
     let event = machine.receive(7, IGNORE, |guest, tracer| {
         ucx_post(guest, tracer, 0x9000, [9, 0xffff_0000_9fff_ffff]);
@@ -240,7 +240,7 @@ fn requests_are_known_until_they_are_waited_for() {
         ucx_match(guest, tracer, 0x9100, (0, 2 << 32 | 5, 4));
         ucx_match(guest, tracer, 0x9000, (0, 3 << 32 | 6, 8));
         ucx_match(guest, tracer, 0x9200, (-16, 0, 0));
-        // The library uses the second one's request again.
+        // The library reuses the second one's request.
         ucx_post(guest, tracer, 0x9100, ANYTHING);
         ucx_match(guest, tracer, 0x9100, (0, 1 << 32 | 5, 12));
     });

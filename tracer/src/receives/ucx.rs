@@ -1,13 +1,13 @@
-//! Receives by UCX, as MPICH posts them.
+//! Receives through UCX, as MPICH posts them.
 //!
 //! The structures are UCX's interface (`ucp.h`), which is stable; the tag's layout is MPICH's (`ucx_types.h`). The callback has MPICH's
-//! request as its last argument. Called where MPICH calls UCX, and where UCX calls back.
+//! request as its last argument. Used where MPICH calls UCX, and where UCX calls back.
 
 use super::Posting;
 use super::posted::{Asked, ReceivedMessage};
 use crate::memory::{BadAddress, Reader};
 
-/// Of `ucp_request_param_t`: the mask of fields, the callback, the user's data.
+/// Offsets in `ucp_request_param_t`: the mask of fields, the callback, the user's data.
 const CALLBACK: u64 = 16;
 const USER_DATA: u64 = 32;
 
@@ -19,10 +19,10 @@ const HAS_USER_DATA: u64 = 1 << 2;
 const OK: i8 = 0;
 const CANCELLED: i8 = -16;
 
-/// Set in the context of MPICH's own messages, those of collective operations.
+/// Set in the context of MPICH's internal messages, which belong to collective operations.
 const COLLECTIVE: u64 = 1 << 48;
 
-/// The receive with the parameters at `parameters`; `tag` is the wanted tag and the mask of its significant bits.
+/// Returns the receive with the parameters at `parameters`; `tag` is the wanted tag and the mask of its significant bits.
 pub(super) fn posting(
     parameters: u64,
     tag: Option<(u64, u64)>,
@@ -37,7 +37,7 @@ pub(super) fn posting(
     })
 }
 
-/// The callback and MPICH's request.
+/// Returns the callback and MPICH's request.
 fn fields(parameters: u64, memory: Reader<'_>) -> Result<Option<(u64, u64)>, BadAddress> {
     let has = HAS_CALLBACK | HAS_USER_DATA;
     if memory.u64(parameters)? & has != has {
@@ -48,11 +48,11 @@ fn fields(parameters: u64, memory: Reader<'_>) -> Result<Option<(u64, u64)>, Bad
     Ok(Some((callback, request)))
 }
 
-/// Source and tag that a receive asks for.
+/// Returns the source and tag that a receive requests.
 fn asked(tag: u64, mask: u64) -> Asked {
     Asked {
         source: (rank(mask) != 0).then(|| rank(tag)),
-        // Of a tag, bits that report errors never count.
+        // The bits of a tag that report errors never count.
         tag: (mask as u32 & 0xffff != 0).then_some(tag as u32 as i32),
     }
 }
@@ -61,7 +61,7 @@ fn rank(tag: u64) -> u32 {
     u32::from((tag >> 32) as u16)
 }
 
-/// The message that the callback reports; `None` after an error.
+/// Returns the message that the callback reports; `None` after an error.
 pub(super) fn message(status: u64, info: u64, memory: Reader<'_>) -> Option<ReceivedMessage> {
     match status as i8 {
         CANCELLED => Some(ReceivedMessage::CANCELLED),

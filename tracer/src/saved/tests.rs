@@ -1,5 +1,5 @@
-//! Continuing from saved state. That nothing is lost of what a tracer knows is seen by
-//! every call of every test's guest: see [`Guest::call_with`](crate::scripted::Guest).
+//! Continuation from saved state. Every call of every test's guest also checks that no state is lost: see
+//! [`Guest::call_with`](crate::scripted::Guest).
 
 use super::*;
 use crate::scripted::{Guest, int};

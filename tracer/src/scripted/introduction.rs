@@ -1,6 +1,6 @@
 //! Processes of each implementation that have introduced themselves, as the preloaded library does it.
 //!
-//! The facts are those of `belljar_abi`, and a process has told all of them before its first call. Called by tests of
+//! The facts are those of `belljar_abi`, and a process has reported all of them before its first call. Used by tests of
 //! the tracer and of analyses.
 
 use belljar_abi::{
@@ -13,14 +13,14 @@ use super::{Guest, OBJECTS};
 use crate::node::NodeTracer;
 
 impl Guest {
-    /// An MPICH process that has told `tracer` of itself.
+    /// Creates an MPICH process that has introduced itself to `tracer`.
     pub fn mpich(tracer: &mut NodeTracer, rank: u64) -> Self {
         let mut guest = Self::new(Implementation::Mpich, rank);
         guest.tell(tracer, fact::PROCESS, rank, IMPLEMENTATION_MPICH);
         guest
     }
 
-    /// An Open MPI process that has told `tracer` of itself and its objects.
+    /// Creates an Open MPI process that has introduced itself and its objects to `tracer`.
     pub fn open_mpi(tracer: &mut NodeTracer, rank: u64) -> Self {
         let mut guest = Self::new(Implementation::OpenMpi, rank);
         guest.tell(tracer, fact::PROCESS, rank, IMPLEMENTATION_OPEN_MPI);
@@ -34,7 +34,7 @@ impl Guest {
         guest
     }
 
-    /// A process that uses the standard ABI of `library` and has told `tracer` of itself.
+    /// Creates a process with the standard ABI of `library` that has introduced itself to `tracer`.
     pub fn standard_abi(tracer: &mut NodeTracer, library: MpiLibrary, rank: u64) -> Self {
         let mut guest = Self::new(Implementation::StandardAbi(library), rank);
         let number = match library {
@@ -46,7 +46,7 @@ impl Guest {
         guest
     }
 
-    /// The handle of one of Open MPI's predefined objects.
+    /// Returns the handle of one of Open MPI's predefined objects.
     pub fn object(&self, name: &str) -> u64 {
         let index = OPEN_MPI_OBJECTS.iter().position(|(it, _)| *it == name);
         OBJECTS + 512 * index.unwrap() as u64

@@ -22,7 +22,7 @@ fn pieces(bytes: &[u64], who: Who) -> Amount {
     }
 }
 
-/// A call, and what goes in and out of it.
+/// A call, and its amounts sent and received.
 type Case = (&'static str, Vec<u64>, Amount, Amount);
 
 /// Checks collective operations in a world of three.

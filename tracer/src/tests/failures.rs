@@ -5,7 +5,7 @@ use belljar_trace::{Ending, Event};
 use super::script::{Script, scripts};
 use crate::scripted::int;
 
-/// A receive of up to 9 integers that was begun with this handle: its request.
+/// Begins a receive of up to 9 integers with this handle, and returns its request.
 fn receive(it: &mut Script, handle: u64) -> u64 {
     let arguments = [0x6000, int(9), it.integer, int(0), int(1), it.world];
     it.begin("MPI_Irecv", &arguments, handle).started[0]

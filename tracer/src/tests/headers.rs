@@ -13,7 +13,7 @@ const MPICH: &str = "/usr/include/x86_64-linux-gnu/mpich/mpi.h";
 const MPICH_FUNCTIONS: &str = "/usr/include/x86_64-linux-gnu/mpich/mpi_proto.h";
 const OPEN_MPI: &str = "/usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h";
 
-/// A header's text; says so where there is none.
+/// Returns a header's text; prints a message if it is missing.
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn header(path: &str) -> Option<String> {
     let text = std::fs::read_to_string(Path::new(path)).ok();
@@ -23,7 +23,7 @@ fn header(path: &str) -> Option<String> {
     text
 }
 
-/// Names of functions of the C binding that a header declares.
+/// Returns the names of functions of the C binding that a header declares.
 fn functions(text: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for (at, _) in text.match_indices(" MPI_") {
@@ -137,7 +137,7 @@ fn what_the_decoder_asks_of_a_message_its_function_has() {
 
 #[test]
 fn no_function_with_a_peer_or_a_root_is_overlooked() {
-    // What they name is asked about, not moved.
+    // These query the objects instead of moving data.
     let asks = [
         "MPI_Comm_spawn",
         "MPI_Comm_spawn_multiple",

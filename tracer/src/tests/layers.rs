@@ -1,5 +1,5 @@
-//! What the preloaded library's table leads to: functions that are looked for yet, layers of the
-//! program's own, names of the profiling interface; and calls that MPI makes of itself.
+//! Entries of the preloaded library's table: functions still to be resolved, the program's own layers, names of the
+//! profiling interface; and calls that MPI makes internally.
 
 use belljar_abi::{PASSED_BY, STUB_BASE, TABLE_OFFSET, UNRESOLVED, fact};
 use belljar_mpi::{FUNCTIONS, number};
@@ -18,7 +18,7 @@ fn begin() -> (NodeTracer, Guest) {
     (tracer, guest)
 }
 
-/// Has the table lead `operation` to `word`.
+/// Sets the table's entry for `operation` to `word`.
 fn lead(guest: &mut Guest, operation: u64, word: u64) {
     let entry = STUB_BASE + TABLE_OFFSET + 8 * operation;
     guest.memory.write(entry, &word.to_le_bytes()).unwrap();
@@ -37,7 +37,7 @@ fn a_call_counts_when_its_function_was_found() {
     assert_eq!(target, 0x7f55_0000_0010);
     assert!(!guest.is_intercepted(slot));
     assert!(tracer.counters().calls.is_empty());
-    // The library finds it, introduces its process, and returns to the stub.
+    // The library resolves it, introduces its process, and returns to the stub.
     lead(&mut guest, barrier(), LIBRARY);
     guest.tell(
         &mut tracer,
@@ -54,7 +54,7 @@ fn a_call_counts_when_its_function_was_found() {
     assert!(tracer.counters().warnings.is_empty());
 }
 
-/// A layer of the program's own is called, and what it calls is recorded, once.
+/// A layer of the program is called, and its call of the library is recorded, once.
 #[test]
 fn of_a_layer_and_the_library_the_library_is_recorded() {
     let (mut tracer, mut guest) = begin();
@@ -90,7 +90,7 @@ fn what_the_library_calls_itself_is_its_own_affair() {
     }
 }
 
-/// Ranges that make no sense are no reason to panic.
+/// Invalid ranges must not cause a panic.
 #[test]
 fn a_library_may_be_said_to_be_anywhere() {
     let (mut tracer, mut guest) = begin();

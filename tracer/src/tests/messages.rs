@@ -120,7 +120,7 @@ fn waitall_completes_what_isend_and_irecv_began() {
         assert_eq!((first.received, first.status), (0, None));
         assert_eq!([second.request], b.started.as_slice());
         assert_eq!((second.received, second.exact), (64, true));
-        // They are gone.
+        // The requests are gone.
         let again = it.guest.handles(&[0xac00_0010]);
         let event = it.call("MPI_Wait", &[again, it.ignore]);
         assert!(event.completed.is_empty());
@@ -329,7 +329,7 @@ fn one_sided_accesses_go_by_the_windows_communicator() {
     }
 }
 
-/// A fetch with `MPI_NO_OP` is a get: nothing of the origin's buffer goes anywhere.
+/// A fetch with `MPI_NO_OP` is a get: no data of the origin's buffer is sent.
 #[test]
 fn what_fetches_without_an_operation_sends_nothing() {
     for mut it in scripts() {
@@ -367,7 +367,7 @@ fn what_fetches_without_an_operation_sends_nothing() {
     }
 }
 
-/// What polled and found nothing says so, and of what.
+/// Unsuccessful polls are marked as such, with their subject.
 #[test]
 fn polls_that_find_nothing_are_known() {
     for mut it in scripts() {
@@ -385,7 +385,7 @@ fn polls_that_find_nothing_are_known() {
         assert_eq!(polls(&it.call("MPI_Iprobe", &found)), None);
         let clock = it.call("MPI_Wtime", &[]);
         assert!(polls(&clock).is_some());
-        // Other requests in the same place are something else that was asked for.
+        // Other requests at the same address are a different subject.
         let place = it.guest.words(&[0x9800_0001]);
         let test = [place, no, it.ignore];
         let first = polls(&it.call("MPI_Test", &test));

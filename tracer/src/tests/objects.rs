@@ -66,7 +66,7 @@ fn bounds(event: &Event) -> Option<(i64, i64)> {
 }
 
 impl Script {
-    /// Constructs a datatype: its handle and bounds.
+    /// Constructs a datatype, and returns its handle and bounds.
     fn bounded(&mut self, name: &str, arguments: &[u64]) -> (u64, Option<(i64, i64)>) {
         self.next += 16;
         let event = self
@@ -75,7 +75,7 @@ impl Script {
         (self.next, bounds(&event))
     }
 
-    /// Constructs a datatype: its handle and size.
+    /// Constructs a datatype, and returns its handle and size.
     fn construct(&mut self, name: &str, arguments: &[u64]) -> (u64, Option<u64>) {
         self.next += 16;
         let event = self
@@ -300,7 +300,7 @@ fn constructors_make_bounds() {
                 vec![int(2), int(2), counts, integer],
                 (12, 24),
             ),
-            // Of the ints the last four begin 8 bytes before the buffer, the double ends at 24.
+            // The last four ints begin 8 bytes before the buffer, the double ends at 24.
             (
                 "MPI_Type_create_struct",
                 vec![int(3), lengths, places, types],

@@ -1,4 +1,4 @@
-//! Calls that probes find: nothing of the guest changes, and nothing is seen twice.
+//! Calls found by probes: the guest is unchanged, and no call is recorded twice.
 
 mod open_mpi;
 
@@ -16,16 +16,16 @@ use crate::selection::Selection;
 const BASE: u64 = 0x7f44_0000_0000;
 const PROGRAM: u64 = 0x5555_5555_5000;
 const WORLD: u64 = 0x4400_0000;
-/// Where a slot of the library's data is, as its file has it.
+/// The address of a slot in the library's data, relative to its file.
 const DATA: u64 = 0x10_0000;
 
-/// A tracer of a guest with an MPICH whose function number `n` stands at `0x1000 + 16 n`;
-/// probe 0 is where processes begin.
+/// A tracer of a guest with an MPICH whose function number `n` is at `0x1000 + 16 n`; probe 0 is the start of
+/// processes.
 fn tracer() -> NodeTracer {
     tracer_of(Implementation::Mpich, vec![Place::Missing])
 }
 
-/// The same of any implementation, with these predefined objects.
+/// The same for any implementation, with these predefined objects.
 fn tracer_of(implementation: Implementation, objects: Vec<Place>) -> NodeTracer {
     let library = Library {
         implementation,
@@ -49,7 +49,7 @@ fn value(function: u16) -> u64 {
     0x1000 + 16 * u64::from(function)
 }
 
-/// A process, as probes see it.
+/// A process, as seen by probes.
 struct Process {
     memory: Pages,
     registers: MagicRegisters,
@@ -79,7 +79,7 @@ impl Process {
         self.memory.write(at, &word.to_le_bytes()).unwrap();
     }
 
-    /// Comes to its first instruction, started as `program` with these variables.
+    /// Reaches its first instruction, started as `program` with these variables.
     fn begin(&mut self, tracer: &mut NodeTracer, program: &str, variables: &[&str]) {
         let (stack, mut text) = (STACK + 0x100, STACK + 0x1000);
         let mut words = vec![1];
@@ -107,7 +107,7 @@ impl Process {
         tracer.probe(self.clock, 0, 0, &registers, &mut self.memory);
     }
 
-    /// Calls a function from `from`: comes to its probe. Returns what is to be watched.
+    /// Calls a function from `from`, and reaches its probe. Returns the address to watch.
     fn call(
         &mut self,
         tracer: &mut NodeTracer,
@@ -120,7 +120,7 @@ impl Process {
         self.arrive(tracer, name, arguments)
     }
 
-    /// Comes to a function's probe with the stack as it is.
+    /// Reaches a function's probe with the stack as it is.
     fn arrive(&mut self, tracer: &mut NodeTracer, name: &str, arguments: &[u64]) -> Option<u64> {
         let function = number(name).unwrap();
         self.clock += 10;
@@ -140,7 +140,7 @@ impl Process {
         self.told(tracer, to);
     }
 
-    /// Is seen at `at`, which is watched.
+    /// Reaches `at`, which is watched.
     fn told(&mut self, tracer: &mut NodeTracer, at: u64) {
         self.registers.rip = at;
         self.registers.gpr[0] = 0;
@@ -204,7 +204,7 @@ fn what_a_library_calls_itself_is_its_own_affair() {
     );
     process.registers.gpr[4] += 8;
     assert_eq!(process.arrive(&mut tracer, "MPI_Comm_size", &[WORLD]), None);
-    // A callback of the program's calls, too.
+    // Calls of a program's callback, too.
     process.registers.gpr[4] -= 64;
     let callback = PROGRAM + 0x100;
     assert_eq!(
@@ -317,7 +317,7 @@ fn the_launcher_tells_the_job() {
         })
     };
     assert_eq!(found, told("4711", 9));
-    // Hydra's name for it is in what MPICH keeps, by way of other pointers.
+    // Hydra's name for it is in MPICH's data, through other pointers.
     for space in [0x2000, 0x3000] {
         let mut process = Process::new(space);
         let text = HEAP + 0x100;
@@ -327,7 +327,7 @@ fn the_launcher_tells_the_job() {
         let found = initialized(&mut process, &["PMI_RANK=0", "PMI_SIZE=2"]);
         assert_eq!(found, told("kvs_12_0_345_node0", 2));
     }
-    // A process that nobody launched is of no known job.
+    // A process without a launcher has no known job.
     let found = initialized(&mut Process::new(0x4000), &["HOME=/root"]);
     assert_eq!(found, None);
 }
@@ -335,12 +335,12 @@ fn the_launcher_tells_the_job() {
 #[test]
 fn launched_programs_without_a_call_are_named() {
     let mut tracer = tracer();
-    // A script that starts the program, whose calls are seen.
+    // A script that starts the program, whose calls are recorded.
     Process::new(0x1000).begin(&mut tracer, "/bin/sh", &["PMI_RANK=0"]);
     let mut seen = Process::new(0x2000);
     seen.begin(&mut tracer, "./a.out", &["PMI_RANK=0"]);
     seen.call(&mut tracer, "MPI_Barrier", PROGRAM, &[WORLD]);
-    // One that hides its calls, ended and running.
+    // A program that hides its calls, ended and running.
     Process::new(0x3000).begin(&mut tracer, "./hidden", &["PMI_RANK=1"]);
     Process::new(0x3000).begin(&mut tracer, "/bin/true", &[]);
     Process::new(0x4000).begin(&mut tracer, "./hidden", &["PMI_RANK=1"]);

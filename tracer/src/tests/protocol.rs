@@ -1,4 +1,4 @@
-//! The magic protocol: entering, returning, and what guests can do wrong.
+//! The magic protocol: entries, returns, and errors of guests.
 
 use belljar_abi::{MAGIC_ADDRESS, OP_RETURN, OPERATIONS};
 use proptest::prelude::*;
@@ -104,7 +104,7 @@ fn longjmp_abandons_a_call_and_leaves_no_depth_behind() {
         ("MPI_Finalize", true, 0),
     ];
     assert_eq!(seen, expected);
-    // A call that never returned has its place among those that did.
+    // A call that never returned has a position among the calls that returned.
     let ends: Vec<_> = events.iter().map(|it| it.end().unwrap_or(0)).collect();
     assert!(events[0].entry < ends[0] && ends.is_sorted(), "{ends:?}");
     assert_eq!(tracer.counters().warnings.abandoned, 1);
@@ -323,7 +323,7 @@ fn open_calls_are_bounded() {
     assert_eq!(tracer.take_events().len(), 10);
 }
 
-/// Calls that each wait for very many requests hold less than a node of theirs might have.
+/// Calls that each wait for very many requests hold less than the limit of a node.
 #[test]
 fn what_open_calls_hold_is_bounded_in_bytes() {
     let mut tracer = tracer();
@@ -342,7 +342,7 @@ fn what_open_calls_hold_is_bounded_in_bytes() {
     assert!((100..500).contains(&open), "{open}");
     assert_eq!(tracer.counters().warnings.dropped, 500 - open);
     assert_eq!(tracer.take_events().len() as u64, 500 - open);
-    // One that was dropped returns all the same.
+    // A dropped call returns all the same.
     guest.thread = 0;
     assert_eq!(
         guest.leave(&mut tracer, slots[0], 0),
@@ -353,8 +353,7 @@ fn what_open_calls_hold_is_bounded_in_bytes() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever registers and memory hold, nothing panics, and memory changes only
-    /// where return addresses stand.
+    /// For any registers and memory, there is no panic, and memory changes only at return addresses.
     #[test]
     fn hostile_guests_do_no_harm(
         calls in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Return addresses that are replaced, and what unwinders are told of them.
+//! Replaced return addresses, and their description for unwinders.
 
 use belljar_abi::{PENDING_LENGTH, PENDING_OFFSET, STUB_BASE, pending_bucket};
 
@@ -13,7 +13,7 @@ fn tracer() -> NodeTracer {
     NodeTracer::new(0, &Selection::default())
 }
 
-/// The return address that the process's table has for the call at `slot`.
+/// Returns the return address in the process's table for the call at `slot`.
 fn told(guest: &Guest, slot: u64) -> Option<u64> {
     let bucket = pending_bucket(slot + 8);
     let word = |at| Reader(&guest.memory).u64(at).unwrap();
@@ -64,7 +64,7 @@ fn a_full_bucket_costs_a_description_and_no_return() {
     let mut tracer = tracer();
     let mut guest = Guest::mpich(&mut tracer, 0);
     let first = guest.stack;
-    // Places apart by what no bucket depends on.
+    // The places differ only in bits that do not affect the bucket.
     guest.memory.map(first - (9 << 26) - 64, 9 << 26);
     let mut slots = Vec::new();
     for thread in 0..9 {
@@ -81,7 +81,7 @@ fn a_full_bucket_costs_a_description_and_no_return() {
     assert!(is_empty(&guest));
 }
 
-/// After a fork the child's table is the parent's, until it writes to it.
+/// After a fork the child shares the parent's table, until it writes to it.
 #[test]
 fn a_table_that_is_shared_is_made_the_processs_own_first() {
     let mut tracer = tracer();
@@ -100,13 +100,13 @@ fn a_table_that_is_shared_is_made_the_processs_own_first() {
         assert_eq!(told(guest, slot).is_some(), describes);
         assert_eq!(guest.leave(tracer, slot, 0), PROGRAM);
     };
-    // It may not help: then the call is seen all the same.
+    // It may fail: then the call is recorded all the same.
     at_once(&mut guest.clone(), &mut tracer, false);
     guest.memory.allow_writes(bucket, true);
     at_once(&mut guest, &mut tracer, true);
 }
 
-/// The return address of the second is that of the first, which ends with it.
+/// The second call has the return address of the first, which ends with it.
 #[test]
 fn what_a_library_jumps_to_at_a_calls_end_is_that_call() {
     let mut tracer = tracer();
@@ -125,7 +125,7 @@ fn what_a_library_jumps_to_at_a_calls_end_is_that_call() {
     assert_eq!(tracer.counters().warnings.abandoned, 0);
 }
 
-/// Where returns are watched, the second has the first's return address, too.
+/// With watched returns, the second call has the first's return address, too.
 #[test]
 fn what_a_library_jumps_to_is_that_call_where_returns_are_watched() {
     let mut tracer = tracer();

@@ -1,4 +1,4 @@
-//! A process of each implementation to script, with what differs between them.
+//! A scripted process of each implementation, with their differences.
 
 use belljar_trace::{Event, MpiLibrary};
 
@@ -6,7 +6,7 @@ use crate::node::NodeTracer;
 use crate::scripted::Guest;
 use crate::selection::Selection;
 
-/// What differs between the implementations in a script.
+/// The differences between the implementations in a script.
 pub(super) struct Script {
     pub(super) tracer: NodeTracer,
     pub(super) guest: Guest,
@@ -96,7 +96,7 @@ impl Script {
         self.last()
     }
 
-    /// A call that returns the error `result`.
+    /// Makes a call that returns the error `result`.
     pub(super) fn fail(
         &mut self,
         name: &str,
@@ -109,7 +109,7 @@ impl Script {
         self.last()
     }
 
-    /// Bytes from one status to the next.
+    /// Returns the bytes from one status to the next.
     pub(super) fn status_size(&self) -> u64 {
         match self.world {
             0x4400_0000 => 20,
@@ -118,17 +118,17 @@ impl Script {
         }
     }
 
-    /// `MPI_ERR_IN_STATUS`, `MPI_ERR_PENDING`, `MPI_ERR_TRUNCATE` and `MPI_ERR_REQUEST`.
+    /// Returns `MPI_ERR_IN_STATUS`, `MPI_ERR_PENDING`, `MPI_ERR_TRUNCATE` and `MPI_ERR_REQUEST`.
     pub(super) fn errors(&self) -> [i32; 4] {
         match self.world {
-            // MPICH puts where it happened into the other bits.
+            // MPICH encodes the location of the error in the other bits.
             0x4400_0000 => [0x0300_0011, 18, 0x0400_000e, 0x0500_0013],
             0x101 => [19, 18, 15, 7],
             _ => [18, 19, 15, 7],
         }
     }
 
-    /// A nonblocking or persistent call, its request being `handle`.
+    /// Makes a nonblocking or persistent call, with the request `handle`.
     pub(super) fn begin(&mut self, name: &str, arguments: &[u64], handle: u64) -> Event {
         self.guest.make(&mut self.tracer, name, arguments, handle)
     }

@@ -1,22 +1,22 @@
 //! A file's functions by their addresses, from its symbol tables.
 //!
-//! Where a place has several names, the first of the lowest order counts, so it is always the same one. Made by
+//! If an address has several names, the first of the lowest order is used, so the result is deterministic. Created by
 //! `module`.
 
 use object::{Object, ObjectSymbol, ObjectSymbolTable, SymbolKind};
 
 use crate::sections::Elf;
 
-/// Functions that are kept, at most.
+/// Most functions that are kept.
 const MOST_FUNCTIONS: usize = 1 << 22;
 
-/// How long a function is taken to be at most, in bytes, where the table does not tell: assembly's.
+/// Longest assumed size of a function without a size in the table, in bytes, such as assembly code.
 const UNTOLD: u64 = 1 << 16;
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Function {
     start: u64,
-    /// 0 where the table does not tell.
+    /// 0 if the table has no size.
     size: u64,
     name: String,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Those of `elf`: by its symbol table, else by its dynamic one.
+    /// Reads the functions of `elf` from its symbol table, or else from its dynamic one.
     pub(crate) fn of(elf: &Elf<'_>) -> Self {
         let mut functions = Vec::new();
         for table in [elf.symbol_table(), elf.dynamic_symbol_table()] {
@@ -63,12 +63,12 @@ impl Functions {
         Self { functions }
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// The name of the function at `address`.
+    /// Returns the name of the function at `address`.
     pub(crate) fn at(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|it| it.start <= address);
         let start = self.functions.get(after.checked_sub(1)?)?.start;

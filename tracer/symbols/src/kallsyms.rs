@@ -1,13 +1,13 @@
-//! Functions of a Linux kernel, by the table that it has in itself.
+//! Functions of a Linux kernel, from the kernel's built-in table.
 //!
-//! Kernels of distributions have no ELF symbols, but their own table of them (`kernel/kallsyms.c`, written by
-//! `scripts/kallsyms.c`): names as tokens of a table of 256 texts, addresses as offsets from a base. Nothing says where
-//! it is: the table of tokens is known by its digits, which stand for themselves, and by its index, and what is before it by
-//! its markers, which say where every 256th name begins. A table that does not fit together is none. Files may hold
-//! anything; what is held is bounded by the file. Addresses are those of a kernel that was not moved (`nokaslr`). Called by
-//! those who name what kernels do, and those who put probes there.
+//! Kernels of distributions have no ELF symbols, but a symbol table of their own (`kernel/kallsyms.c`, written by
+//! `scripts/kallsyms.c`). Names are tokens of a table of 256 texts, addresses are offsets from a base. Its address is not
+//! recorded. The table of tokens is recognized by its digits, which encode themselves, and by its index. The preceding parts
+//! are recognized by the markers, which have the position of every 256th name. An inconsistent table is rejected. Files are
+//! untrusted; memory is bounded by the file's size. Addresses are those of a kernel without relocation (`nokaslr`). Used for
+//! naming kernel functions, and for putting probes there.
 
-/// Where the parts of such a table are.
+/// Positions of the parts of such a table.
 mod tables;
 
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use tables::Tables;
 /// The functions of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSymbols {
-    /// By address: where it begins, where the next symbol does, its name.
+    /// By address: its start, the start of the next symbol, its name.
     functions: Vec<(u64, u64, Arc<str>)>,
 }
 
 impl KernelSymbols {
-    /// Those of the unpacked kernel `vmlinux`; `None` where it has no such table.
+    /// Reads the functions of the unpacked kernel `vmlinux`; `None` if it has no such table.
     pub fn of(vmlinux: &[u8]) -> Option<Self> {
         let tables = Tables::find(vmlinux)?;
         let mut symbols: Vec<(u64, u8, String)> = tables.symbols().collect();
@@ -40,7 +40,7 @@ impl KernelSymbols {
         Some(Self { functions })
     }
 
-    /// The function at `address`: of several that begin alike, the first in the table.
+    /// Returns the function at `address`: of several with the same start, the first in the table.
     pub fn function(&self, address: u64) -> Option<&str> {
         let after = self
             .functions
@@ -51,19 +51,19 @@ impl KernelSymbols {
         (address < *end).then_some(name)
     }
 
-    /// Where functions of this name begin.
+    /// Returns the start addresses of functions with this name.
     pub fn addresses(&self, name: &str) -> Vec<u64> {
         let named = self.functions.iter().filter(|(.., other)| &**other == name);
         named.map(|(start, ..)| *start).collect()
     }
 
-    /// All functions by address: where each begins, and its name.
+    /// Returns all functions by address: start and name of each.
     pub fn functions(&self) -> impl Iterator<Item = (u64, &str)> {
         let each = self.functions.iter();
         each.map(|(start, _, name)| (*start, &**name))
     }
 
-    /// What begins at which address: a function, or what is none.
+    /// Returns the starts of all ranges: of functions, with their names, and of other data.
     pub fn ranges(&self) -> BTreeMap<u64, Option<Arc<str>>> {
         let mut ranges: BTreeMap<u64, Option<Arc<str>>> = BTreeMap::new();
         for (start, end, name) in &self.functions {

@@ -1,6 +1,6 @@
-//! One file, with all that names places in it: debug information and symbols.
+//! One file, with all information for naming its addresses: debug information and symbols.
 //!
-//! Both are the file's own, or those of its separate debug file. Made and asked by `symbols`.
+//! Both are in the file itself, or in its separate debug file. Created and used by `symbols`.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::symbols::Place;
 
 type Slice = EndianArcSlice<LittleEndian>;
 
-/// Inlined functions that are told of one place, at most.
+/// Most inlined functions that are reported at one address.
 const MOST_INLINED: usize = 64;
 
-/// Addresses from here on are no program's.
+/// Addresses from here on belong to no program.
 const BEYOND: u64 = 1 << 63;
 
 /// A file of a guest.
@@ -28,7 +28,7 @@ pub(crate) struct Module {
 }
 
 impl Module {
-    /// The file at `path`, which holds `data`.
+    /// Reads the file at `path` with contents `data`.
     pub(crate) fn of(path: &str, data: &[u8], files: &dyn FileSource) -> Self {
         let separate = debug_file(path, data, files);
         let own = parse(data);
@@ -45,7 +45,7 @@ impl Module {
             Some(dwarf)
         });
         let functions = both.into_iter().flatten().rev().map(Functions::of);
-        // The debug file has all symbols where the file was stripped of them.
+        // The debug file has all symbols if the file was stripped of them.
         let functions = functions.into_iter().find(|found| !found.is_empty());
         Self {
             context: dwarf.and_then(|dwarf| Context::from_arc_dwarf(Arc::new(dwarf)).ok()),
@@ -53,7 +53,7 @@ impl Module {
         }
     }
 
-    /// What is at `address`: the innermost inlined function first, the function itself last.
+    /// Returns the functions at `address`, from the innermost inlined function to the outer function.
     pub(crate) fn places(&self, address: u64) -> Vec<Place> {
         let mut places = self.by_lines(address).unwrap_or_default();
         if places.is_empty() {
@@ -88,7 +88,7 @@ impl Module {
     }
 }
 
-/// The debug information of a file.
+/// Reads the debug information of a file.
 fn dwarf(elf: &Elf<'_>) -> Option<Dwarf<Slice>> {
     let load = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
         let bytes: Arc<[u8]> = section(elf, id.name()).into();

@@ -1,24 +1,24 @@
 //! Sections of an ELF file, unpacked.
 //!
-//! What a section claims to unpack to is bounded. Called by the modules that read files.
+//! The declared unpacked size of a section is bounded. Used by the modules that read files.
 
 use std::io::Read;
 
 use object::read::elf::ElfFile64;
 use object::{CompressionFormat, Endianness, Object, ObjectSection};
 
-/// The longest section that is unpacked, in bytes.
+/// Longest unpacked section, in bytes.
 const LONGEST: u64 = 1 << 31;
 
-/// An ELF file that was read.
+/// A parsed ELF file.
 pub(crate) type Elf<'data> = ElfFile64<'data, Endianness>;
 
-/// The file in `data`, if it is one.
+/// Parses `data`, if it is an ELF file.
 pub(crate) fn parse(data: &[u8]) -> Option<Elf<'_>> {
     Elf::parse(data).ok()
 }
 
-/// The section of this name; empty where it is missing or damaged.
+/// Returns the section of this name; empty if it is missing or damaged.
 pub(crate) fn section(elf: &Elf<'_>, name: &str) -> Vec<u8> {
     unpacked(elf, name).unwrap_or_default()
 }

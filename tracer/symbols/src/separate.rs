@@ -1,17 +1,17 @@
-//! Debug information in files of its own: where they stand, and whether they are the right ones.
+//! Separate files with debug information: their locations, and checks that they match.
 //!
-//! Places are those of GDB's manual ("Debugging Information in Separate Files"). A file that is found by its build ID must
-//! have that ID, one that is found by its name the checksum that the link tells. Called by `module`.
+//! Locations follow GDB's manual ("Debugging Information in Separate Files"). A file found by its build ID must have that
+//! ID; one found by its name must have the checksum in the link. Used by `module`.
 
 use object::Object;
 
 use crate::FileSource;
 use crate::sections::{parse, section};
 
-/// Where systems keep debug files.
+/// The folder of debug files.
 const FOLDER: &str = "/usr/lib/debug";
 
-/// The file with the debug information of the file at `path`, which holds `data`.
+/// Returns the file with the debug information of the file at `path` with contents `data`.
 pub(crate) fn debug_file(path: &str, data: &[u8], files: &dyn FileSource) -> Option<Vec<u8>> {
     let elf = parse(data)?;
     let by_id = elf.build_id().ok().flatten();
@@ -36,7 +36,7 @@ pub(crate) fn debug_file(path: &str, data: &[u8], files: &dyn FileSource) -> Opt
     })
 }
 
-/// The file that several debug files have their common part in, of the debug file `data`.
+/// Returns the file with the common part of several debug files, for the debug file `data`.
 pub(crate) fn common_file(data: &[u8], files: &dyn FileSource) -> Option<Vec<u8>> {
     let elf = parse(data)?;
     // The path, a zero, and the build ID.

@@ -1,7 +1,7 @@
-//! Names of places, file by file.
+//! Names of addresses, file by file.
 //!
-//! A file is read when a place in it is asked for first. A file whose build ID is not the one that is asked for is another
-//! one, and names nothing. Called by those who show call sites.
+//! A file is read at the first look-up of an address in it. A file with a different build ID is another file, and yields
+//! no names. Used by output of call sites.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use crate::FileSource;
 use crate::module::Module;
 use crate::sections::parse;
 
-/// A function, and a line in it; what is not known is `None`.
+/// A function, and a line in it; `None` for unknown parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The function's name: of C++ and Rust as people write it, of Fortran as compilers do.
+    /// The function's name: demangled for C++ and Rust, as the compiler wrote it for Fortran.
     pub function: Option<String>,
-    /// The source file, as the compiler was told.
+    /// The source file, as passed to the compiler.
     pub file: Option<String>,
     /// The line, from 1.
     pub line: Option<u32>,
 }
 
-/// Names places in the files of a guest.
+/// Names addresses in the files of a guest.
 pub struct Symbols<'f> {
     files: &'f dyn FileSource,
     modules: BTreeMap<(String, Vec<u8>), Option<Module>>,
 }
 
 impl<'f> Symbols<'f> {
-    /// By these files.
+    /// Creates it for these files.
     pub fn new(files: &'f dyn FileSource) -> Self {
         Self {
             files,
@@ -37,8 +37,8 @@ impl<'f> Symbols<'f> {
         }
     }
 
-    /// What is at `address` of the file at `path`, by the file's own addresses: the innermost inlined function
-    /// first, the function that they are in last; never empty. The file must have this build ID, unless that is empty.
+    /// Returns the functions at `address` of the file at `path`, relative to the file, from the innermost inlined function
+    /// to the outer function; never empty. The file must have this build ID, unless that is empty.
     pub fn places(&mut self, path: &str, build_id: &[u8], address: u64) -> Vec<Place> {
         let key = (path.to_owned(), build_id.to_vec());
         let files = self.files;

@@ -1,4 +1,4 @@
-//! Names of places in this program itself, and in files that are damaged.
+//! Names of addresses in this program itself, and in damaged files.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl FileSource for Folder {
     }
 }
 
-/// A function to be found.
+/// A function for the test to find.
 #[inline(never)]
 fn belljar_symbols_landmark(number: u64) -> u64 {
     std::hint::black_box(number).wrapping_mul(3)
@@ -60,14 +60,14 @@ fn functions_have_names_and_lines() {
         .position(|it| it.contains("fn belljar_symbols_landmark"))
         .unwrap();
     assert!(last.line.unwrap().abs_diff(line as u32) <= 2, "{last:?}");
-    // Another build's file tells nothing, nor does one that is not there.
+    // A file of another build yields nothing, nor does a missing one.
     let nothing = vec![Place::default()];
     assert_eq!(symbols.places("/bin/it", &[1, 2, 3], address), nothing);
     assert_eq!(symbols.places("/bin/no", &[], address), nothing);
     assert_eq!(symbols.places("/bin/it", &[], u64::MAX), nothing);
 }
 
-/// This program without debug information: the names of its sections are others.
+/// Returns this program without debug information, with its sections renamed.
 fn stripped(whole: &[u8]) -> Vec<u8> {
     let mut file = whole.to_vec();
     let elf = parse(whole).unwrap();
@@ -88,7 +88,7 @@ fn debug_files_are_found_by_their_build_ids() {
     let address = address_of(&whole, "belljar_symbols_landmark");
     let elf = parse(&whole).unwrap();
     let Some(id) = elf.build_id().unwrap() else {
-        // This host's linker makes none: there is nothing to find.
+        // This host's linker creates none, so there is nothing to check.
         return;
     };
     let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();

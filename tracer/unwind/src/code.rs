@@ -1,8 +1,8 @@
-//! An ELF file's code as unwinding needs it: where it is mapped, and its unwind tables.
+//! An ELF file's code for unwinding: its mapping, and its unwind tables.
 //!
-//! Files come from the image or from people; whatever does not fit together is left out. The tables are copied out of
-//! the file, and which table is whose is worked out once, so a look-up takes a binary search. Made
-//! when a file is first seen in a process, by `files`.
+//! Files come from the image or from users, and invalid parts are ignored. The tables are copied from the file and
+//! indexed by function once, so a look-up takes a binary search. Created by `files` when a file is first seen in a
+//! process.
 
 use gimli::{
     BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Pointer,
@@ -19,16 +19,16 @@ use crate::rules::Rules;
 
 const ENDIAN: Endianness = Endianness::Little;
 
-/// Functions of a file whose tables are kept, at most.
+/// Most functions of a file whose tables are kept.
 const MOST_FUNCTIONS: usize = 1 << 22;
 
-/// The longest unwind tables that are read, in bytes.
+/// Longest unwind tables that are read, in bytes.
 const LONGEST_TABLES: u64 = 1 << 28;
 
-/// The longest build ID that is kept, in bytes.
+/// Longest build ID that is kept, in bytes.
 const LONGEST_ID: usize = 64;
 
-/// A part of a file that is mapped.
+/// A mapped part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     start: u64,
@@ -37,7 +37,7 @@ struct Segment {
     is_code: bool,
 }
 
-/// A function's table: from which address to which it holds, and where it stands.
+/// A function's table: its address range, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Function {
     start: u64,
@@ -45,7 +45,7 @@ struct Function {
     offset: usize,
 }
 
-/// An ELF file's code, for one that is told where in a process it is mapped.
+/// An ELF file's code, for a known mapping in a process.
 #[derive(Debug)]
 pub struct Code {
     build_id: Vec<u8>,
@@ -56,7 +56,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// That of the file `data`; `None` where it is no 64-bit ELF file for x86-64.
+    /// Parses the file `data`; `None` if it is not a 64-bit ELF file for x86-64.
     pub fn parse<'data>(data: impl ReadRef<'data>) -> Option<Self> {
         let header = FileHeader64::<Endianness>::parse(data).ok()?;
         if !header.is_little_endian() || header.e_machine(ENDIAN) != EM_X86_64 {
@@ -76,7 +76,7 @@ impl Code {
         Some(code)
     }
 
-    /// The build ID; empty without one.
+    /// Returns the build ID; empty if there is none.
     pub fn build_id(&self) -> &[u8] {
         &self.build_id
     }
@@ -87,7 +87,8 @@ impl Code {
         section
     }
 
-    /// All functions, in the order of their addresses. Of tables that break off, those before.
+    /// Returns all functions, in the order of their addresses. If tables are truncated, the functions before that
+    /// point.
     fn functions(&self) -> Vec<Function> {
         let section = self.section();
         let mut functions = Vec::new();
@@ -113,13 +114,13 @@ impl Code {
         functions
     }
 
-    /// Where functions begin and end, for tests.
+    /// Returns the address ranges of functions, for tests.
     #[cfg(test)]
     pub(crate) fn all_functions(&self) -> impl Iterator<Item = (u64, u64)> {
         self.functions.iter().map(|it| (it.start, it.end))
     }
 
-    /// How a frame is left whose code is at `address`, as the file has it.
+    /// Returns the unwind rules of a frame whose code is at `address`, relative to the file.
     pub(crate) fn rules(&self, address: u64) -> Option<Rules> {
         let after = self.functions.partition_point(|it| it.start <= address);
         let function = self.functions.get(after.checked_sub(1)?)?;
@@ -138,19 +139,20 @@ impl Code {
         Rules::of(row.ok()?, &section, entry.is_signal_trampoline())
     }
 
-    /// How far addresses in a process are from those of the file, where the file's first page is mapped at `base`.
+    /// Returns the difference between addresses in a process and in the file, for the file's first page mapped at
+    /// `base`.
     pub(crate) fn bias(&self, base: u64) -> Option<u64> {
         let first = self.segments.iter().find(|it| it.offset == 0)?;
         Some(base.wrapping_sub(first.start))
     }
 
-    /// Where the file's first page is mapped, if addresses in a process are so far from those of the file.
+    /// Returns the address of the file's first page for this difference between addresses in a process and in the file.
     pub(crate) fn base(&self, bias: u64) -> Option<u64> {
         let first = self.segments.iter().find(|it| it.offset == 0)?;
         Some(bias.wrapping_add(first.start))
     }
 
-    /// The piece of code that has `address`, as the file has it.
+    /// Returns the piece of code that contains `address`, relative to the file.
     pub(crate) fn piece(&self, address: u64) -> Option<(u64, u64)> {
         let mut segments = self.segments.iter();
         let piece = segments.find(|it| it.is_code && (it.start..it.end).contains(&address))?;
@@ -169,8 +171,8 @@ fn segment(header: &ProgramHeader64<Endianness>) -> Option<Segment> {
     })
 }
 
-/// The unwind tables and their address: by the section's name, or by the program headers where
-/// there are no sections.
+/// Returns the unwind tables and their address: by the section's name, or by the program headers if there are no
+/// sections.
 fn tables<'data>(
     header: &FileHeader64<Endianness>,
     programs: &[ProgramHeader64<Endianness>],
@@ -193,7 +195,7 @@ fn tables<'data>(
     Some((address, bytes.to_vec()))
 }
 
-/// Address, offset and greatest length of the tables to which the table of their addresses leads.
+/// Returns address, offset and greatest length of the tables that the header table refers to.
 fn tables_by_segments<'data>(
     programs: &[ProgramHeader64<Endianness>],
     data: impl ReadRef<'data>,

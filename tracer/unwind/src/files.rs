@@ -1,8 +1,8 @@
-//! The files that code comes from: those of the image and of the workload, known by their first pages.
+//! The files that contain code, of the image and of the workload, identified by their first pages.
 //!
-//! A first page has an ELF file's headers and, of most, the build ID; a process has it mapped as the file has it.
-//! What is further in a file is read when the file is first seen in a process. One [`Files`] serves all nodes of a
-//! host: its answer on a file is the same whoever asked first.
+//! A first page has an ELF file's headers and, in most files, the build ID; a process maps it unchanged. The rest of a file
+//! is read when the file is first seen in a process. One [`Files`] serves all nodes of a host: its answers do not depend on
+//! the order of requests.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,10 +12,10 @@ use twox_hash::XxHash3_128;
 use crate::PAGE;
 use crate::code::Code;
 
-/// What an ELF file begins with (little endian, 64 bits).
+/// The first bytes of an ELF file (little endian, 64 bits).
 pub(crate) const MAGIC: [u8; 6] = *b"\x7fELF\x02\x01";
 
-/// Files that are known, at most.
+/// Most known files.
 const MOST_FILES: usize = 1 << 20;
 
 type Load = Box<dyn Fn() -> Option<Code> + Send + Sync>;
@@ -42,8 +42,8 @@ impl std::fmt::Debug for Files {
 }
 
 impl Files {
-    /// Adds the file at `path`, which begins with `start` (a page, or all of a shorter file) and whose code `load` reads when
-    /// it is needed. What is no ELF file is passed over; of files that begin alike the first one counts.
+    /// Adds the file at `path`, with `start` as its first page (or all of a shorter file); `load` reads its code when needed.
+    /// Files that are not ELF files are ignored; of files with equal first pages, the first one counts.
     pub fn add(
         &mut self,
         path: &str,
@@ -65,28 +65,28 @@ impl Files {
         });
     }
 
-    /// How many there are.
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no files.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     pub fn path(&self, number: u32) -> Option<&str> {
         Some(&self.files.get(number as usize)?.path)
     }
 
-    /// The code of a file, if it could be read.
+    /// Returns the code of a file, if it could be read.
     pub fn code(&self, number: u32) -> Option<&Code> {
         let file = self.files.get(number as usize)?;
         file.code.get_or_init(|| (file.load)()).as_ref()
     }
 
-    /// The file that begins with this page.
+    /// Returns the file that begins with this page.
     pub(crate) fn beginning_with(&self, page: &[u8; PAGE]) -> Option<u32> {
         self.by_page.get(&key(page)).copied()
     }

@@ -1,23 +1,22 @@
-//! Finds the frames of a guest program's stack, from its memory and its files, for no virtual cycle.
+//! Finds the frames of a guest program's stack from its memory and its files, without any virtual time.
 //!
-//! Nothing of it runs in the guest, and nothing in the guest's memory is believed but return addresses and saved
-//! registers: which file an address belongs to is told by the file's first page, which a process has mapped
-//! ([`Mappings`]), and how a frame is left by the unwind tables of that file as the host has it ([`Code`]),
-//! or by frame pointers where it has none. An [`Unwinder`] goes from frame to frame and stops where anything is odd. The result
-//! is a function of registers, memory, files and mappings alone. Called by tracers.
+//! It runs outside of the guest, and of the guest's memory only return addresses and saved registers are used. An address's
+//! file is identified by its first page, which a process has mapped ([`Mappings`]). A frame is unwound by the tables of that
+//! file on the host ([`Code`]), or by frame pointers if it has no tables. An [`Unwinder`] walks from frame to frame and stops
+//! at the first irregularity. The result depends only on registers, memory, files and mappings. Used by tracers.
 //!
-//! From top to bottom: `walk` goes from frame to frame; `mappings` finds files in a process; `files` knows the
-//! files; `code` has their tables; `rules` is how one frame is left. None imports one above it.
+//! From top to bottom: `walk` walks from frame to frame; `mappings` finds files in a process; `files` identifies files; `code`
+//! has their tables; `rules` unwinds one frame. No module imports one above it.
 
 /// An ELF file's unwind tables.
 mod code;
-/// The files that code comes from.
+/// The files that contain code.
 mod files;
-/// Which file is mapped where in a process.
+/// Mappings of files in a process.
 mod mappings;
-/// How a frame is left.
+/// Unwinding of a frame.
 mod rules;
-/// From frame to frame.
+/// The walk from frame to frame.
 mod walk;
 
 pub use code::Code;

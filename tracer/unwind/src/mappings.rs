@@ -1,8 +1,8 @@
-//! Which file is mapped where in a process, as far as addresses came up.
+//! Mappings of files in a process, as far as addresses were looked up.
 //!
-//! Before the code of a file stands its first page; it is looked for from the address downward, once for each piece of
-//! code. What was found is kept, and is state: it is saved with a run, so that a resumed run tells the same. A
-//! process that unmaps a file and maps another one in its place is told of as before.
+//! The first page of a file precedes its code; it is searched for from the address downward, once for each piece of code.
+//! Results are kept, and are state: they are saved with a run, so that a resumed run gives the same answers. If a process
+//! maps another file in place of an unmapped one, the old answer remains.
 
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,10 @@ use crate::PAGE;
 use crate::files::{Files, MAGIC};
 use crate::rules::Memory;
 
-/// Pages before an address that are looked at: code of 256 MiB.
+/// Most pages before an address that are searched: code of 256 MiB.
 const MOST_PAGES: u64 = 1 << 16;
 
-/// Pieces of code that are kept of a process, at most; then it is forgotten what was found.
+/// Most pieces of code that are kept for a process; beyond that, all are forgotten.
 const MOST_MAPPINGS: usize = 1 << 12;
 
 /// A piece of code in a process.
@@ -22,7 +22,7 @@ const MOST_MAPPINGS: usize = 1 << 12;
 pub struct Mapping {
     start: u64,
     end: u64,
-    /// The file's number and how far addresses are from the file's; none for a page of no file's.
+    /// The file's number and the difference between addresses and those in the file; `None` for a page without a file.
     found: Option<(u32, u64)>,
 }
 
@@ -34,7 +34,7 @@ pub struct Mappings {
 }
 
 impl Mappings {
-    /// The file whose code is at `address`: its number, and the address as it has it.
+    /// Returns the file whose code is at `address`: its number, and the address relative to it.
     pub(crate) fn find(
         &mut self,
         address: u64,
@@ -56,13 +56,13 @@ impl Mappings {
         Some((file, address.wrapping_sub(bias)))
     }
 
-    /// Forgets files that are not mapped any more where they were found: for those who are not told when a process
-    /// ends and another one has its address space.
+    /// Forgets files that are no longer mapped where they were found, for callers that do not notice when another process
+    /// takes over the address space.
     pub fn recheck(&mut self, files: &Files, memory: &dyn Memory) {
         let mut last = None;
         self.mappings.retain(|mapping| match mapping.found {
             Some(found) => {
-                // The pieces of a file stand one after the other.
+                // The pieces of a file are consecutive.
                 let (before, is_there) = last.unwrap_or((found, false));
                 let is_there = match last.is_some() && before == found {
                     true => is_there,
@@ -75,7 +75,8 @@ impl Mappings {
         });
     }
 
-    /// What of a page of no file's is no known piece of code: a file's may end within it. `address` is in none that is known.
+    /// Returns the part of a page without a file that is not a known piece of code, since a file's piece may end within it.
+    /// `address` is in no known piece.
     fn apart_from_known(&self, address: u64, mut mapping: Mapping) -> Mapping {
         if mapping.found.is_none() {
             let after = self.mappings.partition_point(|it| it.start <= address);
@@ -87,7 +88,7 @@ impl Mappings {
         mapping
     }
 
-    /// Keeps what was found in place of what was found there before: code may be mapped where there was none.
+    /// Keeps a piece in place of earlier ones there, as code may have been mapped since.
     fn keep(&mut self, mapping: Mapping) {
         if self.mappings.len() >= MOST_MAPPINGS {
             self.mappings.clear();
@@ -98,7 +99,7 @@ impl Mappings {
         self.mappings.insert(at, mapping);
     }
 
-    /// Whether they are in order, as those are that were found.
+    /// True if the pieces are in order and within the limit.
     pub fn is_sound(&self) -> bool {
         self.mappings.len() <= MOST_MAPPINGS
             && self.mappings.is_sorted_by_key(|it| it.start)
@@ -106,7 +107,7 @@ impl Mappings {
     }
 }
 
-/// Whether a file is mapped so far from its own addresses.
+/// True if a file is mapped at this difference from its own addresses.
 fn is_mapped((file, bias): (u32, u64), files: &Files, memory: &dyn Memory) -> bool {
     let mut page = [0; PAGE];
     let base = files.code(file).and_then(|code| code.base(bias));
@@ -114,7 +115,7 @@ fn is_mapped((file, bias): (u32, u64), files: &Files, memory: &dyn Memory) -> bo
     there && files.beginning_with(&page) == Some(file)
 }
 
-/// The piece of code that has `address`; of no file's code, its page.
+/// Finds the piece of code that contains `address`; its page, if it is not a file's code.
 fn search(address: u64, files: &Files, memory: &dyn Memory) -> Mapping {
     let page = address / PAGE as u64;
     let pages = (0..MOST_PAGES).map_while(|back| page.checked_sub(back));
@@ -131,7 +132,7 @@ fn search(address: u64, files: &Files, memory: &dyn Memory) -> Mapping {
     })
 }
 
-/// The piece with `address` of the file that begins at `base`.
+/// Returns the piece with `address` of the file that begins at `base`.
 fn piece(base: u64, address: u64, files: &Files, memory: &dyn Memory) -> Option<Mapping> {
     let mut page = [0; PAGE];
     if !memory.read(base, &mut page) {
@@ -174,7 +175,7 @@ mod tests {
         for start in [0x1000, 0x3000, 0x7000] {
             mappings.keep(mapping(start, start + 0x1000, None));
         }
-        // Code that is mapped where there was none: it begins before a page that was looked at.
+        // Code that was mapped later: it begins before a page that was searched.
         mappings.keep(mapping(0x2000, 0x6000, Some((0, 0))));
         assert!(mappings.is_sound());
         let starts: Vec<u64> = mappings.mappings.iter().map(|it| it.start).collect();

@@ -1,7 +1,7 @@
-//! How a frame is left: the rules by which the caller's registers are found, and carrying them out.
+//! Unwinding of a frame: the rules by which the caller's registers are found, and their evaluation.
 //!
-//! Registers are numbered as instructions encode them; DWARF numbers them otherwise (System V ABI for x86-64, figure
-//! 3.36), which only this module knows. Made by `code` of unwind tables, carried out by `walk`.
+//! Registers are numbered as in instructions; DWARF numbers them differently (System V ABI for x86-64, figure 3.36),
+//! which only this module handles. Created from unwind tables by `code`, evaluated by `walk`.
 
 use gimli::{
     CfaRule, Encoding, EndianSlice, Evaluation, EvaluationResult, Format, LittleEndian, Location,
@@ -10,10 +10,10 @@ use gimli::{
 
 /// A process's memory, by linear address.
 pub trait Memory {
-    /// Fills `into` with the bytes at `address`; whether all of them are there.
+    /// Fills `into` with the bytes at `address`; returns true if all of them are mapped.
     fn read(&self, address: u64, into: &mut [u8]) -> bool;
 
-    /// The word at `address`, if it is there.
+    /// Returns the word at `address`, if it is mapped.
     fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         let there = self.read(address, &mut bytes);
@@ -21,21 +21,21 @@ pub trait Memory {
     }
 }
 
-/// RBP, as instructions encode it.
+/// RBP's number in instructions.
 pub(crate) const RBP: usize = 5;
-/// RSP, as instructions encode it.
+/// RSP's number in instructions.
 pub(crate) const RSP: usize = 4;
 
 /// The column of the return address.
 const RETURN_ADDRESS: u16 = 16;
 
-/// The numbers of registers 0 to 7 in instructions by those of DWARF; the others have the same.
+/// The numbers of registers 0 to 7 in instructions, by those of DWARF; the others are equal.
 const BY_DWARF: [usize; 8] = [0, 2, 1, 3, 6, 7, RBP, RSP];
 
-/// Operations of an expression that are carried out at most.
+/// Most operations of an expression that are evaluated.
 const MOST_OPERATIONS: u32 = 1 << 10;
 
-/// The longest expression that is kept, in bytes.
+/// Longest expression that is kept, in bytes.
 const LONGEST_EXPRESSION: usize = 1 << 10;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -43,7 +43,7 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 /// Registers of a frame, by their numbers in instructions.
 pub(crate) type Registers = [u64; 16];
 
-/// What a rule starts from.
+/// The starting point of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Base {
     /// A register and an offset.
@@ -51,37 +51,37 @@ enum Base {
     Expression(Box<[u8]>),
 }
 
-/// Where a register's value in the caller is found.
+/// The location of a register's value in the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Rule {
-    /// It is the same.
+    /// The same register.
     #[default]
     Same,
-    /// Nowhere.
+    /// No location.
     Undefined,
     /// In memory, at this offset from the frame's address.
     At(i64),
-    /// It is the frame's address and this.
+    /// The frame's address plus this offset.
     Is(i64),
     Register(usize),
-    /// In memory, where the expression tells.
+    /// In memory, at the address of the expression.
     AtExpression(Box<[u8]>),
     Expression(Box<[u8]>),
 }
 
-/// How a frame is left at one place of its function.
+/// The unwind rules at one address of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// The canonical frame address: the caller's stack pointer before the call.
     frame: Base,
     registers: [Rule; 16],
     return_address: Rule,
-    /// Whether it is a signal's frame, which returns to an instruction that was interrupted.
+    /// True for a signal's frame, which returns to an interrupted instruction.
     pub(crate) is_signal: bool,
 }
 
 impl Rules {
-    /// The rules of a table's row; `None` where they make no sense for this processor.
+    /// Returns the rules of a table's row; `None` if they are invalid for this processor.
     pub(crate) fn of<'a, S: UnwindSection<Slice<'a>>>(
         row: &UnwindTableRow<usize>,
         section: &S,
@@ -118,15 +118,15 @@ impl Rules {
             match (number(*register), register.0) {
                 (Some(number), _) => rules.registers[number] = rule,
                 (None, RETURN_ADDRESS) => rules.return_address = rule,
-                // Of the processor's other registers nothing is asked.
+                // Other registers of the processor are not needed.
                 (None, _) => {}
             }
         }
         Some(rules)
     }
 
-    /// The caller's registers and where it continues; `None` where that cannot be told, and of the first frame
-    /// of a thread.
+    /// Returns the caller's registers and return address; `None` if they are unknown, and for the first frame of a
+    /// thread.
     pub(crate) fn leave(
         &self,
         registers: &Registers,
@@ -155,7 +155,7 @@ impl Rules {
             } else {
                 registers[number]
             };
-            // What is not known is as good as any other value: whoever needs it finds nothing there.
+            // Any value will do for an unknown register: rules that need it find nothing there.
             caller[number] = value(rule, same).unwrap_or(0);
         }
         Some((caller, return_address))
@@ -170,7 +170,7 @@ fn number(register: Register) -> Option<usize> {
     }
 }
 
-/// What an expression tells, that begins with `start` on its stack.
+/// Evaluates an expression with `start` on its stack.
 fn evaluate(
     code: &[u8],
     start: Option<u64>,

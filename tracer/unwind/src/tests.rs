@@ -1,4 +1,4 @@
-//! Stacks of processes with made-up files, and with this program's own file.
+//! Stacks of processes with synthetic files, and with this program's own file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::rules::{RBP, RSP};
 use crate::{Code, Files, Frame, Mappings, Memory, PAGE, Unwinder};
 
-/// Where the made-up file is mapped, and its stack.
+/// The addresses of the synthetic file's mapping, and of its stack.
 const BASE: u64 = 0x5555_0000_0000;
 const STACK: u64 = 0x7ffd_0000_0000;
 
@@ -45,9 +45,9 @@ impl Pages {
     }
 }
 
-/// Unwind tables at address 0x4000: of each function its address, length and instructions.
+/// Unwind tables at address 0x4000: address, length and instructions of each function.
 fn tables(functions: &[(u64, u32, &[u8])]) -> Vec<u8> {
-    // RSP and 8 is the frame, and the return address below it.
+    // The frame is RSP plus 8, and the return address is below it.
     let mut cie = vec![0, 0, 0, 0, 1];
     cie.extend(b"zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01");
     let mut all = Vec::new();
@@ -93,14 +93,14 @@ fn elf(tables: &[u8]) -> Vec<u8> {
             put(at + field, &value.to_le_bytes());
         }
     }
-    // Version 1; where the tables are, from here; no table of addresses.
+    // Version 1; a relative pointer to the tables; no search table.
     put(0x3000, &[1, 0x1b, 0xff, 0xff]);
     put(0x3004, &(0x4000i32 - 0x3004).to_le_bytes());
     put(0x4000, tables);
     file
 }
 
-/// One that leaves frames of this file, which is mapped at [`BASE`].
+/// An unwinder for this file, which is mapped at [`BASE`].
 fn unwinder(file: &[u8]) -> (Unwinder, Pages) {
     let mut files = Files::default();
     let own = file.to_vec();
@@ -114,7 +114,7 @@ fn found(unwinder: &mut Unwinder, memory: &Pages, registers: &[u64; 16]) -> Vec<
     let mut mappings = Mappings::default();
     let frames = unwinder.frames(registers, &mut mappings, memory, 8);
     assert!(mappings.is_sound());
-    // Nothing depends on what was asked before.
+    // The result does not depend on earlier look-ups.
     let again = unwinder.frames(registers, &mut mappings, memory, 8);
     assert_eq!(frames, again);
     frames
@@ -136,8 +136,8 @@ fn places(addresses: &[u64]) -> Vec<Frame> {
 
 #[test]
 fn frames_are_left_by_tables() {
-    // The first has pushed RBX and 16 bytes; the second has its frame in RBP, which it pushed; the
-    // third's tells where its return address is by an expression: RSP and 24.
+    // The first has pushed RBX and 16 bytes; the second has its frame in RBP, which it pushed; the third has an
+    // expression for the return address: RSP plus 24.
     let first = [0x42, 0x0e, 16, 0x83, 2, 0x42, 0x0e, 32];
     let second = [0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6];
     let third = [0x0f, 2, 0x77, 24];
@@ -171,11 +171,11 @@ fn frames_are_left_by_tables() {
     );
     let frames = found(&mut unwinder, &memory, &at(STACK, STACK + 8 * 8));
     assert_eq!(frames, places(&[0x1050, 0x1180, 0x1240, 0x1310]));
-    // As many as are asked for.
+    // Limited by the requested number.
     let registers = at(STACK, STACK + 8 * 8);
     let two = unwinder.frames(&registers, &mut Mappings::default(), &memory, 2);
     assert_eq!(two, frames[..2]);
-    // Memory that is not there ends it.
+    // Unmapped memory ends the walk.
     memory.0.remove(&STACK);
     assert_eq!(found(&mut unwinder, &memory, &at(STACK, 0)), []);
 }
@@ -204,7 +204,7 @@ fn without_tables_frame_pointers_lead_on() {
     memory.put_words(STACK + 128, &[0, 0x1234_5678]);
     let frames = found(&mut unwinder, &memory, &at(STACK, frame));
     assert_eq!(frames, places(&[0x1050, 0x1110]), "and the last is no code");
-    // A frame that is above, or not where one can be, is none.
+    // An invalid frame address ends the walk.
     for wrong in [0, STACK - 64, frame + 1, u64::MAX, u64::MAX - 7] {
         let frames = found(&mut unwinder, &memory, &at(STACK, wrong));
         assert_eq!(frames, places(&[0x1050]), "{wrong:#x}");
@@ -218,7 +218,7 @@ fn code_of_no_file_has_its_address() {
     memory.put_words(STACK, &[nowhere]);
     let frames = found(&mut unwinder, &memory, &at(STACK, 0));
     assert_eq!(frames, places(&[nowhere]));
-    // Nor is data of the file code.
+    // Data of the file is not code either.
     memory.put_words(STACK, &[BASE + 0x3010]);
     let frames = found(&mut unwinder, &memory, &at(STACK, 0));
     assert_eq!(frames[0].file, None);
@@ -226,7 +226,7 @@ fn code_of_no_file_has_its_address() {
 
 #[test]
 fn stacks_that_lead_round_end() {
-    // The frame is where RSP is: the stack never shrinks.
+    // The frame address equals RSP: the stack never shrinks.
     let file = elf(&tables(&[(0x1000, 0x100, &[0x0e, 0, 0x90, 0])]));
     let (mut unwinder, mut memory) = unwinder(&file);
     memory.put_words(STACK, &[BASE + 0x1010, BASE + 0x1010]);
@@ -256,7 +256,7 @@ fn a_real_file_has_real_tables() {
     assert_eq!(frames, places(&expected));
 }
 
-/// Memory that is everywhere.
+/// Memory that is mapped everywhere.
 struct Whatever;
 
 impl Memory for Whatever {
@@ -316,7 +316,7 @@ fn what_is_not_mapped_any_more_is_forgotten() {
     };
     let frame = |file, address| vec![Frame { file, address }];
     assert_eq!(at(&mut mappings, &memory), frame(Some(0), 0x1010));
-    // Another program has the address space.
+    // Another program takes over the address space.
     memory.put(BASE, &[0; PAGE]);
     assert_eq!(at(&mut mappings, &memory), frame(Some(0), 0x1010));
     let (other, _) = self::unwinder(&file);

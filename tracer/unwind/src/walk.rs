@@ -1,9 +1,9 @@
-//! From frame to frame, up a stack.
+//! The walk from frame to frame, up a stack.
 //!
-//! Begins where a function was just called: its return address is on top of the stack, and its caller's registers are
-//! as they were. Continues by the unwind tables of each frame's file; where a file has none for a place, by the frame
-//! pointer, if that leads into a file's code. A stack only goes down as it is left, so it ends. Rules of places are
-//! kept: programs call from the same ones.
+//! It begins at a function's entry, where the return address is on top of the stack, and the caller's registers are
+//! unchanged. It continues by the unwind tables of each frame's file; without tables for an address, by the frame
+//! pointer, if that leads into a file's code. Stack addresses only increase, so the walk ends. Rules of addresses are
+//! cached, as programs call from the same ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,38 +12,38 @@ use crate::files::Files;
 use crate::mappings::Mappings;
 use crate::rules::{Memory, RBP, RSP, Registers, Rules};
 
-/// Places whose rules are kept, at most; then they are worked out anew.
+/// Most addresses whose rules are cached; beyond that, the cache restarts.
 const MOST_RULES: usize = 1 << 16;
 
-/// The least address that a frame returns to: nothing is mapped below.
+/// Lowest return address: nothing is mapped below.
 const LEAST_ADDRESS: u64 = 1 << 12;
 
-/// A frame: where it continues.
+/// A frame, by its return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame {
-    /// The number of the file whose code that is.
+    /// The number of the file with that code.
     pub file: Option<u32>,
-    /// The return address as the file has it; as the process has it, without one.
+    /// The return address relative to the file; without a file, as in the process.
     pub address: u64,
 }
 
-/// Goes up stacks of processes that have code of some files.
+/// Walks stacks of processes that have code of some files.
 #[derive(Debug)]
 pub struct Unwinder {
     files: Arc<Files>,
     rules: BTreeMap<(u32, u64), Option<Arc<Rules>>>,
 }
 
-/// Where the walk is: the registers of a frame, and where it continues.
+/// The position of the walk: the registers of a frame, and its address.
 struct Place {
     registers: Registers,
     address: u64,
-    /// Whether the instruction there is the next to run and not the one after a call.
+    /// True if the instruction there is the next to run, and not the one after a call.
     is_next: bool,
 }
 
 impl Unwinder {
-    /// For code of `files`.
+    /// Creates an unwinder for code of `files`.
     pub fn new(files: Arc<Files>) -> Self {
         Self {
             files,
@@ -51,13 +51,13 @@ impl Unwinder {
         }
     }
 
-    /// The files.
+    /// Returns the files.
     pub fn files(&self) -> &Files {
         &self.files
     }
 
-    /// The frames of a thread that is at the first instruction of a function, from the function's caller on, at
-    /// most `most`. `registers` are its general ones, by their numbers in instructions.
+    /// Returns the frames of a thread at the first instruction of a function, beginning with the function's caller, at
+    /// most `most`. `registers` are its general registers, by their numbers in instructions.
     pub fn frames(
         &mut self,
         registers: &[u64; 16],
@@ -69,8 +69,8 @@ impl Unwinder {
         self.walk(place, mappings, memory, most)
     }
 
-    /// The frames of a thread whose next instruction is at `rip`, wherever that is, from that instruction's own
-    /// on, at most `most`. The first one's address is that of the instruction.
+    /// Returns the frames of a thread whose next instruction is at any address `rip`, beginning with that instruction's
+    /// own frame, at most `most`. The first frame's address is the instruction's.
     pub fn frames_at(
         &mut self,
         (rip, registers): (u64, &[u64; 16]),
@@ -136,7 +136,7 @@ impl Unwinder {
             }
             None => {
                 let place = by_frame_pointer(&at.registers, memory)?;
-                // Any word may stand there: only what is after a call of some file's is believed.
+                // The word there may be arbitrary: only an address after a call in a file is accepted.
                 mappings.find(place.address.checked_sub(1)?, &self.files, memory)?;
                 place
             }
@@ -159,7 +159,7 @@ impl Unwinder {
     }
 }
 
-/// Where the function returns that a thread has just entered.
+/// Returns the caller of a function that a thread has just entered.
 fn called(registers: &Registers, memory: &dyn Memory) -> Option<Place> {
     let address = memory.word(registers[RSP])?;
     let mut registers = *registers;
@@ -171,7 +171,7 @@ fn called(registers: &Registers, memory: &dyn Memory) -> Option<Place> {
     })
 }
 
-/// The caller of a frame that has its address in RBP: there stand the caller's RBP and the return address.
+/// Returns the caller of a frame with its address in RBP, where the caller's RBP and the return address are.
 fn by_frame_pointer(registers: &Registers, memory: &dyn Memory) -> Option<Place> {
     let frame = registers[RBP];
     if frame < registers[RSP] || !frame.is_multiple_of(8) {

@@ -52,7 +52,7 @@ fn record(probe: u32, rank: u32, within: Option<&str>, arguments: &[Option<u64>]
     }
 }
 
-/// What the run of three ranks saw that has these records.
+/// Returns the matrix of a run of three ranks with these records.
 fn seen(records: Vec<ProbeRecord>, filter: &Filter) -> Matrix {
     let mut ranks = Ranks::new(3);
     (0..3).for_each(|rank| ranks.call(rank, (100, 900), "MPI_Barrier", &[WORLD]));
@@ -101,7 +101,7 @@ fn receivers_are_known_by_the_names_that_processes_tell_of_themselves() {
     let records = || {
         vec![
             record(0, 0, Some("MPI_Init"), &[name(0)]),
-            // Rank 1 never sends, and tells its name last.
+            // Rank 1 never sends, and its name is recorded last.
             sent(0, Some("MPI_Bcast"), 1, Some(80)),
             sent(0, Some("MPI_Bcast"), 1, None),
             sent(2, Some("MPI_Send"), 0, Some(7)),
@@ -120,7 +120,7 @@ fn receivers_are_known_by_the_names_that_processes_tell_of_themselves() {
     let calls: u64 = matrix.calls.iter().map(|it| it.messages).sum();
     assert_eq!(calls, 6);
 
-    // Who asks for a function gets what was sent for itself in it.
+    // A filter for a function includes the internal messages in it.
     let filter = Filter {
         functions: vec!["MPI_Comm_*".to_owned()],
         ..Filter::default()

@@ -1,4 +1,4 @@
-//! Statistics of some iterations, held against those of all.
+//! Statistics of some iterations, compared with those of all.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const STENCIL: Stencil = Stencil {
     report: 10,
 };
 
-/// Writes the trace, and of that of some iterations what it lacks.
+/// Writes the trace, and for a trace of some iterations the file of dropped calls.
 fn write(folder: &Path, iterations: Option<u64>) {
     let path = folder.join(TRACE_FILE);
     let mut writer = TraceWriter::create(&path, &STENCIL.header(), false).unwrap();
@@ -45,7 +45,7 @@ fn both() -> [tempfile::TempDir; 2] {
     })
 }
 
-/// What is not of single calls.
+/// Removes the figures that need single calls.
 fn whole(mut of: Statistics) -> Statistics {
     of.functions.iter_mut().for_each(|it| it.median_ps = 0);
     for intervals in of

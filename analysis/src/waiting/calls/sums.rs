@@ -1,6 +1,6 @@
 //! Sums over calls and their waits: by function, by cause, by label and by rank.
 //!
-//! Times are in picoseconds. Called by `calls`.
+//! Times are in picoseconds. Used by `calls`.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub(crate) struct LabelSum {
 }
 
 impl LabelSum {
-    /// Number of waiting calls, and their waiting in all.
+    /// Returns the number of waiting calls, and their total waiting.
     pub(crate) fn waited(&self) -> (u64, u64) {
         let kinds = self.kinds.values();
         kinds.fold((0, 0), |(calls, waiting), kind| {
@@ -53,7 +53,7 @@ impl LabelSum {
         })
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub(in crate::waiting) fn and(mut self, other: &Self) -> Self {
         self.calls = self.calls.saturating_add(other.calls);
         self.total = self.total.saturating_add(other.total);
@@ -66,7 +66,7 @@ impl LabelSum {
         self
     }
 
-    /// Waiting by cause.
+    /// Returns the waiting by cause.
     pub(crate) fn kinds(&self) -> Vec<KindWait> {
         let kinds = self.kinds.iter();
         kinds.map(|(kind, sum)| shown(*kind, *sum)).collect()
@@ -78,12 +78,12 @@ pub(super) struct RankSum {
     pub(super) member: Member,
     pub(super) mpi: u64,
     pub(super) waiting: u64,
-    /// Time in calls that start or end MPI, and how much of it was waiting.
+    /// Time in calls that start or end MPI, and the part that was waiting.
     pub(super) boundary: u64,
     pub(super) boundary_waiting: u64,
 }
 
-/// A sum as results have it.
+/// Converts a sum for results.
 pub(super) fn shown(kind: WaitKind, sum: KindSum) -> KindWait {
     KindWait {
         kind,

@@ -1,7 +1,7 @@
 //! Waiting in collective operations and other meetings.
 //!
-//! A meeting is evaluated when all of its processes have come: only then is it known which of them came late. Called by
-//! the collector for each part that begins, and for each meeting.
+//! A meeting is evaluated when all of its processes have arrived: only then are the late ones known. Used by the
+//! collector for each part that begins, and for each meeting.
 
 use belljar_job::{Member, OperationId, Part};
 use belljar_mpi::{CallKind, Meaning, Operation};
@@ -17,20 +17,20 @@ use super::{Origin, Role, WaitCollector};
 /// The dependences between the processes of a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dependence {
-    /// Each on all.
+    /// Each process on all.
     All(WaitKind),
-    /// Each on this one.
+    /// Each process on this one.
     OnRoot(Option<Member>),
-    /// This one on all.
+    /// This process on all.
     OfRoot(Option<Member>),
-    /// Each on those of lower ranks.
+    /// Each process on lower ranks.
     OnLower,
-    /// Of this process alone, on some of the others.
+    /// This process alone, on some of the others.
     Own(Partial),
 }
 
 impl Dependence {
-    /// The dependences in a meeting that is no collective operation.
+    /// Returns the dependences in a meeting that is not a collective operation.
     pub(super) fn of(meaning: &Meaning) -> Self {
         Self::All(match meaning.kind {
             CallKind::MakeCommunicator(_) | CallKind::Make(_) => WaitKind::AllToAll,
@@ -40,7 +40,7 @@ impl Dependence {
 }
 
 impl WaitCollector<'_> {
-    /// The dependences in the collective operation at `origin`.
+    /// Returns the dependences in the collective operation at `origin`.
     pub(super) fn dependence(&mut self, event: &Event, origin: Origin) -> Dependence {
         let Origin::Collective(index) = origin else {
             return Dependence::Own(Partial::Nobody);
@@ -68,7 +68,7 @@ impl WaitCollector<'_> {
         }
     }
 
-    /// All processes have come to a meeting.
+    /// Handles a meeting at which all processes have arrived.
     pub(super) fn gathered(&mut self, meeting: &[Part]) {
         let mut parts: Vec<Came> = Vec::new();
         for Part { rank, operation } in meeting {
@@ -85,7 +85,7 @@ impl WaitCollector<'_> {
                 });
             }
         }
-        // The process that came first describes the meeting.
+        // The process that arrived first describes the meeting.
         let Some(dependence) = parts.first().map(|came| came.dependence) else {
             return;
         };
@@ -109,7 +109,7 @@ impl WaitCollector<'_> {
         }
     }
 
-    /// All of these parts meet, the last of them at this time.
+    /// Records the meeting of all these parts, with the last of them at this time.
     fn meet(&mut self, parts: &[Came], at: u64) {
         for came in parts {
             if let Some(part) = self.parts.get_mut(&came.operation) {
@@ -119,7 +119,7 @@ impl WaitCollector<'_> {
         self.met += 1;
     }
 
-    /// The dependence of each part.
+    /// Returns the dependence of each part.
     fn needed(&mut self, dependence: Dependence, parts: &[Came]) -> Vec<Option<Needed>> {
         let none = vec![None; parts.len()];
         if self.calls.dependencies.is_none() {
@@ -152,7 +152,7 @@ impl WaitCollector<'_> {
         }
     }
 
-    /// The dependence on a meeting of all these parts, with the last of them.
+    /// Returns the dependence on a meeting of all these parts, with the last of them.
     pub(super) fn meeting(&mut self, parts: &[Came], last: Came) -> Needed {
         let meeting = Point::meeting(self.meetings);
         self.meetings += 1;
@@ -213,7 +213,7 @@ impl Came {
     }
 }
 
-/// The kind of waits in a collective operation in which each process depends on all.
+/// Returns the kind of waits in a collective operation in which each process depends on all.
 pub(super) fn kind(collective: &Collective) -> WaitKind {
     match collective.operation {
         Some(Operation::Barrier) => WaitKind::Barrier,
@@ -221,7 +221,7 @@ pub(super) fn kind(collective: &Collective) -> WaitKind {
     }
 }
 
-/// The part that the others wait for, if it is the same for all.
+/// Returns the part that the others wait for, if it is the same for all.
 fn late(dependence: Dependence, parts: &[Came]) -> Option<Came> {
     match dependence {
         Dependence::All(_) => parts.iter().max_by_key(|came| came.at),
@@ -235,7 +235,7 @@ fn late(dependence: Dependence, parts: &[Came]) -> Option<Came> {
     .copied()
 }
 
-/// The cause of a part's wait: the part `late`, or in a scan the last part of a lower rank, `before`.
+/// Returns the cause of a part's wait: the part `late`, or in a scan the last part of a lower rank, `before`.
 fn cause(
     dependence: Dependence,
     own: &Came,

@@ -1,8 +1,8 @@
 //! Meetings in which each process depends on some of the others.
 //!
 //! Between two groups, a process depends on processes of the other group (MPI-4.0, 6.2.2); among neighbours, on its
-//! sources (MPI-4.0, 8.6). Neighbours in graphs are not in a trace, so that such a part is counted as unresolved.
-//! Called by `collective`.
+//! sources (MPI-4.0, 8.6). A trace does not contain neighbours in graphs, so such a part is counted as unresolved. Used
+//! by `collective`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,16 +24,16 @@ type Waited = (Option<Came>, Option<Needed>);
 pub(super) enum Partial {
     /// No other process.
     Nobody,
-    /// All of the remote group of the communicator that this process numbers so.
+    /// All of the remote group of the communicator to which this process gives this number.
     Group(WaitKind, ProcessKey, u32),
     /// The root in the other group.
     Root(Option<Member>),
-    /// The neighbours in the grid of the communicator that this process numbers so.
+    /// The neighbours in the grid of the communicator to which this process gives this number.
     Grid(ProcessKey, u32),
 }
 
 impl WaitCollector<'_> {
-    /// The processes that an event's process depends on, in an operation in which these differ by process.
+    /// Returns the processes that an event's process depends on, in an operation in which these differ by process.
     pub(super) fn partial(&mut self, event: &Event, collective: &Collective) -> Option<Partial> {
         let process = (event.node, event.process);
         let Some(number) = collective.communicator else {
@@ -54,9 +54,9 @@ impl WaitCollector<'_> {
         })
     }
 
-    /// All processes have come to a meeting in which each depends on some of the others.
+    /// Handles a complete meeting in which each process depends on some of the others.
     pub(super) fn gathered_partly(&mut self, parts: &[Came]) {
-        // By the first process of each group: its last process, and the dependence on all of it.
+        // By the first process of each group: its last process, and the dependence on the whole group.
         let mut groups: BTreeMap<Option<Member>, Waited> = BTreeMap::new();
         for own in parts {
             let Dependence::Own(partial) = own.dependence else {
@@ -98,7 +98,7 @@ impl WaitCollector<'_> {
         }
     }
 
-    /// The last of these processes, and the dependence on all of them where dependencies are kept.
+    /// Returns the last of these processes, and the dependence on all of them if dependencies are kept.
     fn last<'c>(&mut self, others: impl Iterator<Item = &'c Came>) -> Waited {
         let others: Vec<Came> = others.copied().collect();
         let Some(last) = others.iter().max_by_key(|came| came.at).copied() else {

@@ -1,6 +1,6 @@
 //! Delay costs by rank, by code, by function and by loop.
 //!
-//! A code is a stretch of a thread between two calls, or within a call without its waiting. Called by `delays`.
+//! A code is a stretch of a thread between two calls, or within a call without its waiting. Used by `delays`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use super::shares::{Cause, Share};
 use crate::dump::frames::SiteFrame;
 use crate::sites::number::SiteNumbers;
 
-/// Number of distinct codes, at most.
+/// Most distinct codes.
 const MOST_CODES: usize = 1 << 17;
-/// Pairs of a thread and a code whose costs are kept apart.
+/// Most pairs of a thread and a code with separate costs.
 const MOST_CAUSES: usize = 1 << 20;
 
 /// The root causes of all waiting in a trace, in picoseconds of waiting time. Direct, indirect and unattributed costs add up to the
@@ -25,13 +25,13 @@ const MOST_CAUSES: usize = 1 << 20;
 pub struct DelayCosts {
     /// By rank, in the order of jobs and ranks.
     pub ranks: Vec<RankDelay>,
-    /// By code, the costliest first.
+    /// By code, in descending order of cost.
     pub codes: Vec<CodeDelay>,
-    /// By the MPI function that ends the code or contains it, the costliest first.
+    /// By the MPI function that ends the code or contains it, in descending order of cost.
     pub functions: Vec<FunctionDelay>,
-    /// By loop, the costliest first; empty where loops were not asked for.
+    /// By loop, in descending order of cost; empty if loops were not requested.
     pub loops: Vec<LoopDelay>,
-    /// Waiting whose causes are too many to follow, or whose partners' past is not known.
+    /// Waiting whose causes are too many to follow, or whose partners' past is unknown.
     pub unattributed_ps: u64,
 }
 
@@ -42,11 +42,11 @@ pub struct RankDelay {
     pub job: u32,
     /// Its rank in `MPI_COMM_WORLD`.
     pub rank: u32,
-    /// Waiting of ranks that waited for this one.
+    /// Waiting of ranks for this one.
     pub direct_ps: u64,
-    /// Waiting that others passed on.
+    /// Waiting that other ranks' waits passed on.
     pub indirect_ps: u64,
-    /// Both.
+    /// The sum of both.
     pub total_ps: u64,
 }
 
@@ -68,17 +68,17 @@ pub struct CodeDelay {
     pub to: Option<CodePlace>,
     /// True for time within the call `to`, beyond waiting.
     pub in_call: bool,
-    /// The number of ranks that it delayed on.
+    /// The number of ranks that were delayed in it.
     pub ranks: u64,
-    /// The MPI program of the costliest of these ...
+    /// The MPI program of the rank with the highest cost ...
     pub most_job: u32,
     /// ... and its rank.
     pub most_rank: u32,
-    /// Waiting of ranks that waited for a rank in this code.
+    /// Waiting for ranks in this code.
     pub direct_ps: u64,
-    /// Waiting that others passed on.
+    /// Waiting that other ranks' waits passed on.
     pub indirect_ps: u64,
-    /// Both.
+    /// The sum of both.
     pub total_ps: u64,
 }
 
@@ -91,29 +91,29 @@ pub struct FunctionDelay {
     pub before_ps: u64,
     /// The part within its calls.
     pub within_ps: u64,
-    /// Waiting of ranks that waited for a rank there.
+    /// Waiting for ranks in work before these calls or within them.
     pub direct_ps: u64,
-    /// Waiting that others passed on.
+    /// Waiting that other ranks' waits passed on.
     pub indirect_ps: u64,
-    /// Both.
+    /// The sum of both.
     pub total_ps: u64,
 }
 
-/// Costs of delays in a loop, without those in loops within it.
+/// Costs of delays in a loop, without loops inside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LoopDelay {
     /// The call with which its iterations begin; `None` outside of loops.
     pub header: Option<String>,
-    /// Waiting of ranks that waited for a rank in the loop.
+    /// Waiting for ranks in the loop.
     pub direct_ps: u64,
-    /// Waiting that others passed on.
+    /// Waiting that other ranks' waits passed on.
     pub indirect_ps: u64,
-    /// Both.
+    /// The sum of both.
     pub total_ps: u64,
 }
 
 impl DelayCosts {
-    /// All waiting with a cause, in picoseconds.
+    /// Returns all waiting with a cause, in picoseconds.
     pub fn attributed_ps(&self) -> u64 {
         let ranks = self.ranks.iter().map(|rank| rank.total_ps);
         ranks.fold(0, u64::saturating_add)
@@ -141,7 +141,7 @@ enum Code {
 /// Numbers of codes. The number 0 is unknown code.
 #[derive(Debug)]
 pub(super) struct Codes {
-    /// The code, its loop, and the number of the same code in no loop.
+    /// The code, its loop, and the number of the same code without a loop.
     all: Vec<(Code, u32, u32)>,
     numbers: BTreeMap<(Code, u32), u32>,
 }
@@ -156,17 +156,17 @@ impl Default for Codes {
 }
 
 impl Codes {
-    /// The code between two calls, in a loop.
+    /// Returns the code between two calls, in a loop.
     pub(super) fn between(&mut self, from: Option<CallPlace>, to: CallPlace, within: u32) -> u32 {
         self.number(Code::Between(from, to), within)
     }
 
-    /// The code within a call, in a loop.
+    /// Returns the code within a call, in a loop.
     pub(super) fn within(&mut self, place: CallPlace, within: u32) -> u32 {
         self.number(Code::Within(place), within)
     }
 
-    /// The number of the same code without its loop.
+    /// Returns the number of the same code without its loop.
     pub(super) fn bare(&self, number: u32) -> u32 {
         self.all.get(number as usize).map_or(0, |own| own.2)
     }
@@ -241,7 +241,7 @@ impl Costs {
         }
     }
 
-    /// The costs by rank, code, function and loop.
+    /// Returns the costs by rank, code, function and loop.
     pub(super) fn finish(
         self,
         codes: &Codes,
@@ -360,7 +360,7 @@ fn by_loop(loops: &BTreeMap<u32, Cost>, places: &Places<'_>) -> Vec<LoopDelay> {
     let Some(names) = places.loops else {
         return Vec::new();
     };
-    // Loops of different classes of ranks with the same header are one.
+    // Loops of different classes of ranks with the same header are merged.
     let mut sums: BTreeMap<Option<&String>, Cost> = BTreeMap::new();
     for (number, cost) in loops {
         let name = (*number as usize).checked_sub(1);

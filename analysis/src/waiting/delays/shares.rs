@@ -1,13 +1,14 @@
 //! The causes of a wait, and their shares of it.
 //!
-//! A share is a part of a waiting time that one cause has. Shares of a wait add up to its length to the picosecond, also after cuts. Called by `delays` for each wait.
+//! A share is the part of a waiting time that belongs to one cause. Shares of a wait add up to its length to the picosecond, even after truncation. Used by `delays`
+//! for each wait.
 
 use std::cmp::Reverse;
 
-/// Causes that are kept of one wait. The smallest beyond that become [`Cause::NONE`].
+/// Most causes that are kept for one wait. The smallest ones beyond that become [`Cause::NONE`].
 const MOST_CAUSES: usize = 16;
 
-/// A thread and code of it that delayed others.
+/// A thread and its code that delayed others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cause {
     /// The number of the thread.
@@ -17,7 +18,7 @@ pub(super) struct Cause {
 }
 
 impl Cause {
-    /// The causes of waits that are not followed.
+    /// The cause of waits that are not followed.
     pub(super) const NONE: Self = Self {
         actor: u32::MAX,
         code: 0,
@@ -29,7 +30,7 @@ impl Cause {
 pub(super) struct Share {
     pub(super) cause: Cause,
     pub(super) time: u64,
-    /// True for a delay of the rank that was waited for; false for one that its own waits passed on.
+    /// True for a delay of the rank that was waited for; false for one that this rank's own waits passed on.
     pub(super) direct: bool,
 }
 
@@ -49,9 +50,9 @@ pub(super) fn scaled(mut shares: Vec<Share>, whole: u64) -> Vec<Share> {
     shares
 }
 
-/// `whole` times `of`, divided by `sum`, rounded down.
+/// Returns `whole` times `of`, divided by `sum`, rounded down.
 fn part(whole: u64, of: u128, sum: u128) -> u64 {
-    // The product has to fit.
+    // The product must fit.
     let bits = (128 - sum.leading_zeros()) + (64 - whole.leading_zeros());
     let shift = bits.saturating_sub(128);
     let (of, sum) = (of >> shift, (sum >> shift).max(1));
@@ -60,7 +61,7 @@ fn part(whole: u64, of: u128, sum: u128) -> u64 {
         .min(whole)
 }
 
-/// Gives the smallest shares beyond the bound to [`Cause::NONE`].
+/// Moves the smallest shares beyond the bound to [`Cause::NONE`].
 fn cut(shares: &mut Vec<Share>) {
     shares.retain(|share| share.time > 0);
     if shares.len() <= MOST_CAUSES {

@@ -1,4 +1,4 @@
-//! Traces of small programs, whose delay costs were worked out by hand.
+//! Traces of small programs, with delay costs computed by hand.
 
 use belljar_tracer::scripted::int;
 
@@ -8,7 +8,7 @@ use crate::generated::ranks::{ANY, BUFFER, BYTE, NO_REQUEST, Ranks, SUM, WORLD};
 /// A rank's direct and indirect cost, in nanoseconds.
 type Cost = (u64, u64);
 
-/// The waits of a trace and their root causes.
+/// Returns the waits of a trace and their root causes.
 fn waiting(ranks: Ranks) -> Waiting {
     let trace = ranks.trace();
     let mut collector = WaitCollector::new(&trace.header, &trace.communicators).with_delays();
@@ -23,7 +23,7 @@ fn waiting(ranks: Ranks) -> Waiting {
     found
 }
 
-/// Costs add up to the waiting, and none is without a cause.
+/// Checks that costs add up to the waiting, all with causes.
 fn conserved(found: &Waiting) {
     let delays = costs(found);
     let waited: u64 = found.kinds.iter().map(|kind| kind.waiting_ps).sum();
@@ -62,7 +62,8 @@ fn a_chain_of_three_is_the_first_ones_fault() {
     ranks.send(1, (12_200, 12_400), 2, 7);
     ranks.receive(2, (2000, 12_400), 1, 1, 7);
     let found = waiting(ranks);
-    // Rank 1 waits for 9000, by rank 0 alone. Rank 2 waits for 10200: rank 1 had 9000 of waiting, 1000 of work and 200 in its receive more than rank 2.
+    // Rank 1 waits for 9000, caused by rank 0 alone. Rank 2 waits for 10200: rank 1 had 9000 of waiting, 1000 of work and 200 in its receive more than
+    // rank 2.
     assert_eq!(found.ranks[1].waiting_ps, 9_000_000);
     assert_eq!(found.ranks[2].waiting_ps, 10_200_000);
     assert_eq!(by_rank(&found), [(9000, 9000), (1200, 0), (0, 0)]);
@@ -73,7 +74,7 @@ fn a_chain_of_three_is_the_first_ones_fault() {
     assert_eq!((most.most_job, most.most_rank), (0, 0));
 }
 
-/// A pipeline of four stages, the slow one at `slow`, of ten items.
+/// A pipeline of four stages, with a slow stage `slow`, of ten items.
 fn pipeline(slow: usize) -> Ranks {
     let mut ranks = Ranks::new(4);
     start(&mut ranks, 4);
@@ -106,14 +107,14 @@ fn the_slow_stage_of_a_pipeline_comes_first() {
         let total = |rank: usize| costs[rank].0 + costs[rank].1;
         let all: u64 = (0..4).map(total).sum();
         assert!(total(slow) * 10 > all * 8, "stage {slow}: {costs:?}");
-        // The last stage's waits for a stage between are the slow one's.
+        // The last stage's waits for a stage between are attributed to the slow one.
         if slow == 0 {
             assert!(costs[0].1 > costs[0].0, "{costs:?}");
         }
     }
 }
 
-/// Blocking exchanges of a stencil: each step all ranks send to their neighbours, then receive from them.
+/// Blocking exchanges of a stencil: in each step all ranks send to their neighbours, then receive from them.
 fn stencil(neighbors: &[Vec<usize>], slow: usize, steps: u32) -> Ranks {
     let count = neighbors.len();
     let mut ranks = Ranks::new(count as u32);
@@ -180,13 +181,13 @@ fn distant_ranks_of_a_stencil_wait_for_the_slow_one() {
             .sum();
         assert!(costs[slow].0 <= near, "{} of {near}", costs[slow].0);
         assert!(costs[slow].1 * 10 > all, "rank {slow}: {costs:?}");
-        // The partner alone says otherwise.
+        // Attribution to the direct partner alone differs.
         let caused = found.ranks[slow].caused_ps / 1000;
         assert!(caused < own, "{caused} of {own}");
     }
 }
 
-/// Calls of a collective operation by ranks that work for so long before each.
+/// Calls of a collective operation by ranks with this much work before each.
 fn collectives(name: &str, work: &[u64], rounds: u64, arguments: &[u64]) -> Ranks {
     let mut ranks = Ranks::new(work.len() as u32);
     start(&mut ranks, work.len());
@@ -327,7 +328,7 @@ fn a_server_costs_its_service_and_not_the_clients_own_work() {
     start(&mut ranks, 2);
     let (mut client, mut server) = (1000, 1000);
     for round in 0..5 {
-        // The client works for 9000 and asks; the server answers after 1000.
+        // The client works for 9000 and sends a request; the server answers after 1000.
         client += 9000;
         ranks.send(0, (client, client + 200), 1, round);
         ranks.receive(1, (server, client + 200), 0, 0, round);
@@ -339,7 +340,7 @@ fn a_server_costs_its_service_and_not_the_clients_own_work() {
     }
     let found = waiting(ranks);
     let costs = by_rank(&found);
-    // The server's waits are the client's work, the client's waits the server's.
+    // The server's waits are caused by the client's work, the client's waits by the server's.
     assert_eq!(costs[0].0 + costs[0].1, found.ranks[1].waiting_ps / 1000);
     assert_eq!(costs[1].0 + costs[1].1, found.ranks[0].waiting_ps / 1000);
 }

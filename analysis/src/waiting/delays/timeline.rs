@@ -1,25 +1,25 @@
-//! The latest past of a thread: its work, its calls and its waits in the order of time.
+//! The recent past of a thread: its work, its calls and its waits in the order of time.
 //!
-//! Entries follow each other without a gap. There are a bounded number of them; older ones are added up, and of a stretch that
-//! begins among those, only that share of the sums counts. Called by `delays`.
+//! Entries follow each other without a gap. Their number is bounded. Older ones are summed up, and a stretch that begins among
+//! these counts with its share of the sums. Used by `delays`.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::shares::{Cause, Share, scaled};
 
-/// Codes that the sums of older entries tell apart.
+/// Most codes that the sums of older entries distinguish.
 const MOST_OLD_CODES: usize = 1 << 10;
-/// Partners whose meetings a thread remembers.
+/// Most partners whose meetings a thread keeps.
 const MOST_PARTNERS: usize = 256;
-/// Meetings of several threads that a thread remembers.
+/// Most meetings of several threads that a thread keeps.
 const MOST_MEETINGS: usize = 32;
 
 /// A stretch of a thread's time.
 #[derive(Clone, Debug)]
 enum Stretch {
-    /// In code of this number: between calls, or in a call without waiting.
+    /// Code of this number: between calls, or in a call without waiting.
     Code(u32),
-    /// Waiting, with the causes.
+    /// Waiting, with its causes.
     Wait(Box<[Share]>),
 }
 
@@ -70,7 +70,7 @@ impl Components {
         }
     }
 
-    /// Gives codes and causes beyond the bound to unknown ones.
+    /// Moves codes and causes beyond the bound to unknown ones.
     fn bound(&mut self) {
         while self.codes.len() > MOST_OLD_CODES
             && let Some((_, time)) = self.codes.pop_last()
@@ -93,9 +93,9 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, u64>, key: K, time: u64) {
 /// A point at which a thread had caught up with another one, in picoseconds on each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Together {
-    /// On this thread.
+    /// The time on this thread.
     pub(super) own: u64,
-    /// On the other thread.
+    /// The time on the other thread.
     pub(super) other: u64,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// The time up to which the past is known, in picoseconds.
+    /// Returns the time up to which the past is known, in picoseconds.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
@@ -149,7 +149,7 @@ impl Timeline {
         self.old.bound();
     }
 
-    /// The sums over the time from `from` to `to`.
+    /// Returns the sums over the time from `from` to `to`.
     pub(super) fn between(&self, from: u64, to: u64) -> Components {
         let mut sums = Components::default();
         if from < self.old_until {
@@ -171,7 +171,7 @@ impl Timeline {
         sums
     }
 
-    /// Remembers a point with a partner.
+    /// Adds a point with a partner.
     pub(super) fn caught_up(&mut self, partner: u32, point: Together) {
         if self.partners.len() >= MOST_PARTNERS && !self.partners.contains_key(&partner) {
             let latest = |points: &[Option<Together>; 2]| points[1].map(|point| point.own);
@@ -187,7 +187,7 @@ impl Timeline {
         *points = [points[1], Some(point)];
     }
 
-    /// Remembers a meeting of several threads.
+    /// Adds a meeting of several threads.
     pub(super) fn met(&mut self, meeting: u64, at: u64) {
         if self.meetings.len() >= MOST_MEETINGS {
             self.meetings.pop_front();
@@ -195,13 +195,13 @@ impl Timeline {
         self.meetings.push_back((meeting, at));
     }
 
-    /// The points at which this thread had caught up with `partner`.
+    /// Returns the points at which this thread had caught up with `partner`.
     pub(super) fn points(&self, partner: u32) -> impl Iterator<Item = Together> {
         let points = self.partners.get(&partner).copied().unwrap_or_default();
         points.into_iter().flatten()
     }
 
-    /// The times of the meetings that both took part in.
+    /// Returns the times of the meetings of both threads.
     pub(super) fn common<'t>(&'t self, other: &'t Self) -> impl Iterator<Item = u64> + 't {
         let others = &other.meetings;
         let both = move |(own, at): &(u64, u64)| {

@@ -1,6 +1,6 @@
 //! Root causes of waits as text.
 //!
-//! Called by `render`.
+//! Used by `render`.
 
 use std::io;
 
@@ -9,9 +9,9 @@ use super::name;
 use crate::dump::frames::lines;
 use crate::table::{Table, counted_as, percent, time};
 
-/// Codes that text shows.
+/// Number of codes that the text shows.
 const CODES: usize = 12;
-/// Functions and loops that text shows.
+/// Number of functions and loops that the text shows.
 const LINES: usize = 8;
 
 impl Waiting {
@@ -38,7 +38,7 @@ impl Waiting {
     }
 }
 
-/// The cells of a cost, and its share of all waiting.
+/// Formats the cells of a cost, and its share of all waiting.
 fn cells(direct: u64, indirect: u64, total: u64, whole: u64) -> [String; 4] {
     [
         time(direct),
@@ -141,7 +141,7 @@ fn write_loops(delays: &DelayCosts, whole: u64, out: &mut dyn io::Write) -> io::
     writeln!(out)
 }
 
-/// A code in words.
+/// Formats a code.
 fn words(code: &CodeDelay) -> String {
     match (&code.from, &code.to) {
         (_, Some(to)) if code.in_call => format!("in {}", to.function),

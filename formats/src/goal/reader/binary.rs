@@ -1,7 +1,7 @@
 //! The binary form of a schedule, as LogGOPSim and ATLAHS read it.
 //!
-//! A file is a magic number, how many ranks, processors and interfaces there are, and where the schedule of each rank begins and ends, counted from the end of the
-//! magic number. A schedule is how many operations there are, which of them wait for none, the operations, and who waits for them. All of it is little endian
+//! A file has a magic number, the numbers of ranks, processors and interfaces, and the begin and end of each rank's schedule, counted from the end of the magic
+//! number. A schedule has the number of operations, the operations without prerequisites, all operations, and the followers of each. All numbers are little endian
 //! and packed. One rank's schedule is in memory.
 
 use std::fs::File;
@@ -14,20 +14,20 @@ use belljar_trace::Direction;
 use super::schedule::{Kind, Operation, Rank};
 use crate::builder::{ImportError, failed};
 
-/// What a file begins with.
+/// The first bytes of a file.
 const MAGIC: u64 = 4223;
 /// Bytes of an operation.
 const OPERATION: usize = 39;
 /// Bytes of the table's row of a rank.
 const ROW: u64 = 16;
-/// Ranks that there may be.
+/// Most ranks.
 const MOST_RANKS: u32 = 1 << 20;
-/// Bytes of a rank's schedule, at most.
+/// Most bytes of a rank's schedule.
 const LONGEST: u64 = 1 << 32;
-/// A peer or a tag that may be any.
+/// A wildcard peer or tag.
 const ANY: u32 = u32::MAX;
 
-/// Whether a file that begins so has this form.
+/// True if a file with this beginning has this form.
 pub(crate) fn is_binary(start: &[u8]) -> bool {
     start.first_chunk() == Some(&MAGIC.to_le_bytes())
 }
@@ -37,7 +37,7 @@ pub(super) struct Binary {
     path: PathBuf,
     file: File,
     pub(super) ranks: u32,
-    /// Bytes of schedules that are not read yet: none is in two.
+    /// Bytes of schedules that are not read yet: schedules do not overlap.
     left: u64,
 }
 
@@ -88,7 +88,7 @@ impl Binary {
         }
     }
 
-    /// The operations of a rank.
+    /// Reads the operations of a rank.
     pub(super) fn rank(&mut self, rank: u32) -> Result<Rank, ImportError> {
         let row = 14 + u64::from(rank) * ROW;
         let bytes = self.bytes(row, ROW)?;
@@ -137,9 +137,9 @@ struct Schedule<'b> {
     ranks: u32,
 }
 
-/// Where and why it cannot be read.
+/// The position and the reason of a fault.
 type Wrong = (usize, &'static str);
-/// Who is waited for, by whom, and whether until it begins only.
+/// An operation, its follower, and whether the follower only waits for its begin.
 type Follower = (u32, u32, bool);
 
 impl Schedule<'_> {

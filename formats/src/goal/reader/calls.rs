@@ -1,7 +1,7 @@
-//! Calls of a rank: those of its sequence, or of its threads.
+//! Calls of a rank, from its sequence or from its threads.
 //!
-//! A message that the next call waits for is one that blocks; another one has a request, for which a later call waits. Work that no message follows ends
-//! with `MPI_Pcontrol`, which does nothing. Called for each rank.
+//! A message that the next call waits for is blocking; other messages have a request, for which a later call waits. Work without a following message
+//! ends with `MPI_Pcontrol`, which does nothing. Used for each rank.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::builder::calls::{Functions, Message, Place, blank, completion};
 use crate::builder::layout::Layout;
 use crate::builder::spool::Spool;
 
-/// The call that ends work which no message follows.
+/// The call that ends work without a following message.
 const MARK: &str = "MPI_Pcontrol";
 
-/// A thread of a rank as it makes calls.
+/// A thread of a rank that makes calls.
 struct Caller<'a> {
     place: Place,
     time: u64,
@@ -27,7 +27,7 @@ struct Caller<'a> {
     spool: &'a mut Spool,
 }
 
-/// Gives the calls of a rank to `spool`.
+/// Adds the calls of a rank to `spool`.
 pub(super) fn calls(
     place: Place,
     rank: &Rank,
@@ -94,7 +94,7 @@ impl Caller<'_> {
         Ok(())
     }
 
-    /// A call of a thread with conditions.
+    /// Adds a call of a thread with conditions.
     fn link(&mut self, link: Link) -> Result<(), ImportError> {
         self.time = link.begins.saturating_add(link.scheduled.work);
         let mut event = match link.message {
@@ -105,7 +105,7 @@ impl Caller<'_> {
         self.spool.push(&event)
     }
 
-    /// The call that begins a message, or sends or receives it.
+    /// Returns the call that begins a message, or sends or receives it.
     fn message(&self, number: u32, blocks: bool) -> Event {
         let Kind::Message {
             direction,
@@ -147,7 +147,7 @@ impl Caller<'_> {
         event
     }
 
-    /// Waits for these operations.
+    /// Adds a wait for these operations.
     fn wait(&mut self, numbers: &[u32]) -> Result<(), ImportError> {
         let name = match numbers {
             [] => return Ok(()),
@@ -179,7 +179,7 @@ impl Caller<'_> {
     }
 }
 
-/// The status of a message whose sender is known.
+/// Returns the status of a message whose sender is known.
 fn known(message: Message) -> Option<belljar_trace::Status> {
     match message.peer {
         Peer::Rank(_) => message.status(),

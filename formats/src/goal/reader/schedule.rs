@@ -1,18 +1,18 @@
 //! Operations of a rank and the dependences between them.
 //!
-//! Filled by the readers of both forms, carried out by `sequence` or `threads`.
+//! Filled by the readers of both forms, converted by `sequence` or `threads`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use belljar_trace::Direction;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Work of so many nanoseconds.
+    /// Work of this many nanoseconds.
     Work(u64),
-    /// A message: the peer is a rank or anybody, the tag may be any.
+    /// A message, with an optional peer (any if `None`) and tag.
     Message {
         direction: Direction,
         peer: Option<u32>,
@@ -25,17 +25,17 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Operation {
     pub(super) kind: Kind,
-    /// The processor of the rank that carries it out.
+    /// The processor of the rank that executes it.
     pub(super) processor: u8,
-    /// The network interface that a message takes.
+    /// The network interface of a message.
     pub(super) interface: u8,
-    /// Those that must be over, and those that must have begun.
+    /// Operations that must be complete, and operations that must have begun.
     pub(super) after: Vec<u32>,
     pub(super) after_start: Vec<u32>,
 }
 
 impl Operation {
-    /// One that waits for none.
+    /// Creates one without prerequisites.
     pub(super) fn new(kind: Kind, (processor, interface): (u8, u8)) -> Self {
         Self {
             kind,
@@ -46,7 +46,7 @@ impl Operation {
         }
     }
 
-    /// All operations that it waits for, in either way.
+    /// Returns all operations that it waits for, in either way.
     pub(super) fn before(&self) -> impl Iterator<Item = u32> {
         self.after.iter().chain(&self.after_start).copied()
     }
@@ -58,17 +58,17 @@ pub(super) struct Rank {
     pub(super) operations: Vec<Operation>,
 }
 
-/// Simplifications, counted.
+/// Counts of simplifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Messages on other interfaces than the first.
+    /// Messages on interfaces other than the first.
     pub(super) interfaces: u64,
-    /// Ranks whose operations have no order of their own and became several threads.
+    /// Ranks whose operations are not sequential and became several threads.
     pub(super) threaded: u64,
 }
 
 impl Rank {
-    /// The followers of each operation; `None` if one waits for an operation that does not exist.
+    /// Returns the followers of each operation; `None` if one waits for an operation that does not exist.
     pub(super) fn followers(&self) -> Option<Vec<Vec<u32>>> {
         let mut followers: Vec<Vec<u32>> = vec![Vec::new(); self.operations.len()];
         for (number, operation) in (0u32..).zip(&self.operations) {
@@ -79,14 +79,14 @@ impl Rank {
         Some(followers)
     }
 
-    /// The number of operations for which each waits.
+    /// Returns the number of operations for which each waits.
     pub(super) fn missing(&self) -> Vec<u32> {
         let each = self.operations.iter();
         each.map(|operation| operation.before().count() as u32)
             .collect()
     }
 
-    /// All operations, each after those it waits for; `None` where some wait for themselves.
+    /// Returns all operations, each after its prerequisites; `None` if there is a cycle.
     pub(super) fn order(&self) -> Option<Vec<u32>> {
         let count = self.operations.len();
         let mut followers = self.followers()?;

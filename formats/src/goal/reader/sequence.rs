@@ -1,28 +1,28 @@
-//! A rank's operations as the sequence of one thread, where that is all that they are.
+//! A rank's operations as the sequence of one thread, if that is equivalent.
 //!
-//! The thread begins every operation as soon as it is free, and blocks only for requests that all later operations wait for. Then operations wait
-//! for their dependences alone on every network. Ranks whose later operations wait for different requests have no such sequence. Called for
-//! each rank.
+//! The thread begins every operation as soon as it is free, and blocks only for requests that all later operations wait for. Operations then only
+//! wait for their dependences on every network. Ranks whose later operations wait for different requests have no such sequence. Used for each
+//! rank.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::schedule::{Kind, Rank};
 
-/// Steps that the search takes for a rank, at most.
+/// Most steps of the search for a rank.
 const MOST_STEPS: usize = 1 << 26;
 
 /// The next action of the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// It works for so many nanoseconds.
+    /// Works for this many nanoseconds.
     Work(u64),
-    /// It begins this message.
+    /// Begins this message.
     Begin(u32),
-    /// It waits for these messages.
+    /// Waits for these messages.
     Wait(Vec<u32>),
 }
 
-/// The sequence of a rank; `None` where its operations are those of several threads.
+/// Returns the sequence of a rank; `None` if its operations need several threads.
 pub(super) fn sequence(rank: &Rank) -> Option<Vec<Action>> {
     let mut search = Search::new(rank)?;
     while search.step()? {}
@@ -31,21 +31,21 @@ pub(super) fn sequence(rank: &Rank) -> Option<Vec<Action>> {
     Some(search.actions)
 }
 
-/// A sequence in the making.
+/// A sequence under construction.
 struct Search<'r> {
     rank: &'r Rank,
-    /// All operations are of one processor.
+    /// True if all operations are of one processor.
     alone: bool,
     followers: Vec<Vec<u32>>,
-    /// By operation, how many operations before it have not begun.
+    /// The number of prerequisites that have not begun, by operation.
     missing: Vec<u32>,
     /// Messages that are free.
     messages: BTreeSet<u32>,
-    /// Work that is free, in the order in which it became so.
+    /// Work that is free, in the order in which it became free.
     work: VecDeque<u32>,
-    /// Operations that wait for requests alone, with these.
+    /// Operations that only wait for requests, with these.
     blocked: BTreeMap<u32, BTreeSet<u32>>,
-    /// Messages under way.
+    /// Messages in flight.
     pending: BTreeSet<u32>,
     actions: Vec<Action>,
     steps: usize,
@@ -74,7 +74,7 @@ impl<'r> Search<'r> {
         Some(search)
     }
 
-    /// An operation all of whose predecessors have begun.
+    /// Handles an operation whose predecessors have all begun.
     fn consider(&mut self, number: u32) {
         let operation = &self.rank.operations[number as usize];
         let needs = operation.after.iter().copied();
@@ -91,7 +91,7 @@ impl<'r> Search<'r> {
         }
     }
 
-    /// Adds the next action: true if there was one; `None` if one thread is not enough.
+    /// Adds the next action; returns true if there was one, and `None` if one thread is not enough.
     fn step(&mut self) -> Option<bool> {
         if self.steps > MOST_STEPS || !self.one_processor() {
             return None;
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn free_messages_begin_before_anything_blocks() {
         use Action::{Begin, Wait, Work};
-        // The work waits for the first message, the last message for nothing.
+        // The work waits for the first message, the last message for none.
         let actions = of(vec![message(&[], &[]), work(5, &[0]), message(&[], &[])]);
         let expected = [Begin(0), Begin(2), Wait(vec![0]), Work(5), Wait(vec![2])];
         assert_eq!(actions.unwrap(), expected);

@@ -1,4 +1,4 @@
-//! The text of a schedule.
+//! The text form of a schedule.
 //!
 //! ```text
 //! num_ranks 2
@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! The grammar is that of LogGOPSim's `txt2bin`. An operation may have a label; `tag`, `cpu` and `nic` follow in any order. Comments stand between `/*` and `*/`, and
-//! from `//` or `#` to the end of a line. Read line by line; a rank's operations are in memory.
+//! The grammar follows LogGOPSim's `txt2bin`. An operation may have a label; `tag`, `cpu` and `nic` follow in any order. Comments are between `/*` and `*/`, and from
+//! `//` or `#` to the end of a line. Read line by line; a rank's operations are in memory.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -22,14 +22,14 @@ use belljar_trace::Direction;
 use super::schedule::{Kind, Operation, Rank};
 use crate::builder::{ImportError, failed};
 
-/// Ranks that there may be.
+/// Most ranks.
 const MOST_RANKS: u32 = 1 << 20;
-/// Bytes of a line.
+/// Most bytes of a line.
 const LONGEST_LINE: u64 = 1 << 16;
-/// Operations of a rank.
+/// Most operations of a rank.
 const MOST_OPERATIONS: usize = 1 << 26;
 
-/// True if a file that begins so is a schedule: its first word after comments is `num_ranks`.
+/// True if a file with this beginning is a schedule: its first word after comments is `num_ranks`.
 pub(crate) fn is_text(start: &str) -> bool {
     let mut reading = Reading::new(Path::new(""));
     let kept = start.lines().map(|line| reading.without_comments(line));
@@ -37,7 +37,7 @@ pub(crate) fn is_text(start: &str) -> bool {
     first.take(1).any(|word| word == "num_ranks")
 }
 
-/// A schedule that is being read.
+/// The state while a schedule is read.
 struct Reading<'p> {
     path: &'p Path,
     line: u64,
@@ -45,11 +45,11 @@ struct Reading<'p> {
     /// The rank whose block is open, with the numbers of its labels.
     open: Option<(u32, Rank, BTreeMap<String, u32>)>,
     seen: Vec<bool>,
-    /// The line on which the comment begins that has no end yet.
+    /// The line of the beginning of an unfinished comment.
     comment: Option<u64>,
 }
 
-/// Gives each rank's operations to `to`, with its number and how many ranks there are. Returns how many.
+/// Passes each rank's operations to `to`, with its number and the number of ranks. Returns the number of ranks.
 pub(super) fn read(
     path: &Path,
     mut to: impl FnMut((u32, u32), &Rank) -> Result<(), ImportError>,
@@ -152,7 +152,7 @@ impl<'p> Reading<'p> {
         Ok(ended)
     }
 
-    /// The line with blanks for comments: from `//` or `#` to its end, and from `/*` to `*/`, which may be on a later line.
+    /// Replaces comments in a line by blanks: from `//` or `#` to its end, and from `/*` to `*/`, which may be on a later line.
     fn without_comments(&mut self, text: &str) -> String {
         let mut kept = String::new();
         let mut rest = text;
@@ -257,7 +257,7 @@ impl<'p> Reading<'p> {
     }
 
     fn operation(&self, words: &[&str]) -> Result<Operation, ImportError> {
-        // Bytes may stand apart from their unit.
+        // Bytes may be separated from their unit.
         let (words, unit) = match words {
             [name, bytes, "b", rest @ ..] => ([&[*name, *bytes], rest].concat(), true),
             words => (words.to_vec(), false),
@@ -288,7 +288,7 @@ impl<'p> Reading<'p> {
         Ok(Operation::new(kind, (processor?, interface?)))
     }
 
-    /// The values of `tag`, `cpu` and `nic`, those of them that an operation takes.
+    /// Returns the values of `tag`, `cpu` and `nic`, as far as an operation has them.
     fn options<'w>(
         &self,
         words: &[&'w str],
@@ -314,7 +314,7 @@ impl<'p> Reading<'p> {
         Ok(values)
     }
 
-    /// A number of a processor or an interface; the first where there is none.
+    /// Returns the number of a processor or an interface; the first if missing.
     fn small(&self, word: Option<&str>, what: &str) -> Result<u8, ImportError> {
         let Some(word) = word else {
             return Ok(0);

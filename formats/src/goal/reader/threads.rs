@@ -1,8 +1,8 @@
 //! A rank's operations as threads that wait for one another.
 //!
-//! Each thread is a chain: an operation requires its predecessor. All other dependences become conditions of calls
-//! ([`ScheduledCall`](belljar_trace::ScheduledCall)): points of the process that must be reached before a call begins. So operations that do not depend on one another wait for nothing
-//! but the processor that they share. Called for ranks that have no sequence.
+//! Each thread is a chain: an operation requires its predecessor. All other dependences become conditions of calls ([`ScheduledCall`](belljar_trace::ScheduledCall)):
+//! points of the process that must be reached before a call begins. Operations that do not depend on one another therefore only wait for a shared processor. Used for
+//! ranks without a sequence.
 
 use std::collections::VecDeque;
 
@@ -13,17 +13,17 @@ use super::schedule::{Kind, Rank};
 /// An operation in its chain, as one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// The message; `None` for work that no message of the chain follows.
+    /// The message; `None` for work without a following message in the chain.
     pub(super) message: Option<u32>,
-    /// When the work before the call began, in nanoseconds, if messages took no time.
+    /// The begin of the work before the call, in nanoseconds, if messages took no time.
     pub(super) begins: u64,
     /// Its conditions, and the work.
     pub(super) scheduled: ScheduledCall,
 }
 
-/// The chains of a rank.
+/// Returns the chains of a rank.
 pub(super) fn threads(rank: &Rank) -> Vec<Vec<Link>> {
-    // Readers refuse ranks that have no order.
+    // Readers refuse ranks with cycles.
     let order = rank.order().unwrap_or_default();
     let chains = Chains::of(rank, &order);
     let times = begins(rank, &order);
@@ -32,22 +32,22 @@ pub(super) fn threads(rank: &Rank) -> Vec<Vec<Link>> {
     chains.chains.iter().map(links).collect()
 }
 
-/// A chain that another one has joined: it continues where that one does.
+/// A chain that joined another one, and may be continued after that.
 #[derive(Clone, Copy, Debug)]
 struct Spare {
     chain: u32,
-    /// Its last operation when it was joined.
+    /// Its last operation at the join.
     last: u32,
-    /// The place of the joining operation in its own chain.
+    /// The position of the joining operation in its chain.
     place: u32,
 }
 
 /// Operations by chains.
 struct Chains {
     chains: Vec<Vec<u32>>,
-    /// Of each operation: its chain, and its place there.
+    /// The chain of each operation, and its position there.
     places: Vec<(u32, u32)>,
-    /// By chain, in the order of places.
+    /// By chain, in the order of positions.
     spare: Vec<VecDeque<Spare>>,
 }
 
@@ -74,7 +74,7 @@ impl Chains {
         self.chains[chain as usize].last().copied()
     }
 
-    /// A chain that an operation continues which waits for these.
+    /// Returns the chain that an operation with these prerequisites continues.
     fn continued(&mut self, after: &[u32]) -> Option<u32> {
         let mut chains = after.iter().map(|it| (*it, self.places[*it as usize].0));
         if let Some((_, chain)) = chains.find(|(it, chain)| self.last(*chain) == Some(*it)) {
@@ -111,7 +111,7 @@ impl Chains {
         self.places[number as usize] = (chain, place);
     }
 
-    /// The operation before one in its chain.
+    /// Returns the operation before one in its chain.
     fn before(&self, number: u32) -> Option<u32> {
         let (chain, place) = self.places[number as usize];
         let at = place.checked_sub(1)?;
@@ -119,7 +119,7 @@ impl Chains {
     }
 }
 
-/// Operations whose begin or end operations of other chains wait for.
+/// Operations whose begin or end is awaited by operations of other chains.
 struct Waited {
     begin: Vec<bool>,
     end: Vec<bool>,
@@ -145,7 +145,7 @@ impl Waited {
     }
 }
 
-/// When each operation begins, in nanoseconds, if messages take no time and each processor does one work at a time.
+/// Returns the begin of each operation, in nanoseconds, if messages take no time and each processor does one work at a time.
 fn begins(rank: &Rank, order: &[u32]) -> Vec<u64> {
     let mut begins = vec![0u64; rank.operations.len()];
     let mut free = [0u64; 256];
@@ -171,12 +171,12 @@ fn begins(rank: &Rank, order: &[u32]) -> Vec<u64> {
     begins
 }
 
-/// The point that is reached when an operation begins, and when it is over.
+/// Returns the points that are reached when an operation begins, and when it is complete.
 fn points(number: u32) -> [u32; 2] {
     [number * 2, number * 2 + 1]
 }
 
-/// The calls of a chain. Work stands before the message that follows it, if nothing else waits for it.
+/// Returns the calls of a chain. Work is part of the message that follows it, if no other operation waits for it.
 fn links(
     rank: &Rank,
     chain: &[u32],
@@ -280,7 +280,7 @@ mod tests {
         ];
         operations[4].after_start = vec![3];
         let threads = threads(&Rank { operations });
-        // Of each call its message, its work, the points that it awaits, and the one that it reaches.
+        // For each call its message, its work, the points that it awaits, and the one that it reaches.
         type Seen = (Option<u32>, u64, Vec<u32>, Option<u32>);
         let seen: Vec<Vec<Seen>> = threads
             .iter()

@@ -1,8 +1,8 @@
-//! What a rank does as a graph: operations, and which waits for which.
+//! A rank's schedule as a graph: operations, and their prerequisites.
 //!
-//! Steps in order become a chain. What is begun and waited for later hangs on it: what follows starts once it was started, and what follows its
-//! wait once it is complete. Where several are waited for, an empty operation joins them, so that a rank has a few times as many edges as
-//! operations. Made a rank at a time by the writers.
+//! Sequential steps become a chain. An operation that is begun and awaited later branches off: the next step starts once it has started, and
+//! the step after its wait once it is complete. If several are awaited, an empty operation joins them, so that the number of edges is a small
+//! multiple of the number of operations. Created one rank at a time by the writers.
 
 use std::collections::BTreeMap;
 
@@ -13,45 +13,45 @@ use crate::messages::{Message, Messages, Step};
 /// Picoseconds in the format's unit of time.
 const UNIT: u64 = 1000;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It sends a message.
+    /// Sends a message.
     Send(Message),
-    /// It receives a message.
+    /// Receives a message.
     Receive(Message),
-    /// It works for so many nanoseconds.
+    /// Works for this many nanoseconds.
     Work(u64),
 }
 
-/// That an operation waits for an earlier one of its rank.
+/// The dependence of an operation on an earlier one of its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Edge {
-    /// Which waits.
+    /// The waiting operation.
     pub(super) later: u32,
-    /// For which.
+    /// Its prerequisite.
     pub(super) earlier: u32,
-    /// Until it started only, not until it is complete.
+    /// True if it only waits for the start, not the completion.
     pub(super) started: bool,
 }
 
-/// The operations of a rank, and their edges, those of a later operation after those of an earlier one.
+/// The operations of a rank, and their edges, sorted by the later operation.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     pub(super) operations: Vec<Kind>,
     pub(super) edges: Vec<Edge>,
-    /// What must be complete before the next operation.
+    /// Operations that must be complete before the next one.
     complete: Vec<u32>,
-    /// What must have started before it.
+    /// The operation that must have started before it.
     started: Option<u32>,
-    /// What is begun and not waited for, and the operation that each itself waits for.
+    /// Operations that are begun and not awaited, each with its prerequisite.
     open: BTreeMap<Message, (u32, Option<u32>)>,
-    /// Picoseconds of work that make no operation yet.
+    /// Picoseconds of work not yet in an operation.
     work: u64,
 }
 
 impl Schedule {
-    /// That of a rank.
+    /// Returns the schedule of a rank.
     pub(super) fn of(messages: &Messages<'_>, rank: ProcessId) -> Self {
         let mut own = Self::default();
         let told: Result<(), std::convert::Infallible> = messages.rank(rank, |step| {
@@ -76,7 +76,7 @@ impl Schedule {
                     self.started = self.started.filter(|started| *started != own);
                 }
             }
-            // Whole operations are not asked for.
+            // Whole operations are not requested.
             Step::Together(_) => {}
         }
     }
@@ -89,7 +89,7 @@ impl Schedule {
         self.open.insert(message, (begun, base));
     }
 
-    /// Makes an operation of the work so far; what is left of a unit stays.
+    /// Converts the work so far to an operation, except for a remainder below a unit.
     fn settle(&mut self) {
         let units = self.work / UNIT;
         if units > 0 {

@@ -4,7 +4,7 @@ use belljar_program::Builder;
 
 use super::*;
 
-/// A receive that is posted before two units of work, and a send that is waited for at once.
+/// A receive that is posted before two units of work, and a send that is awaited at once.
 fn text_and_binary() -> (String, Vec<u8>) {
     let mut builder = Builder::new(2);
     builder.work(0, 3_000_700);
@@ -43,7 +43,7 @@ fn steps_are_a_chain_that_what_is_begun_hangs_on() {
     assert_eq!(text, expected);
 }
 
-/// LogGOPSim's own converter, where there is one, makes the same of the text to the byte.
+/// LogGOPSim's own converter, if installed, creates the same bytes from the text.
 #[test]
 #[allow(clippy::print_stderr)]
 fn txt2bin_makes_the_binary_form_of_the_text() {
@@ -69,7 +69,7 @@ fn the_binary_form_has_the_same_graph() {
     assert_eq!((long(0), word(8), &bytes[12..14]), (4223, 2, &[0, 0][..]));
     let (start, end) = (long(30) as usize + 8, long(38) as usize + 8);
     assert_eq!(end, bytes.len());
-    // Rank 1: three operations, of which the first waits for nothing.
+    // Rank 1: three operations, the first without prerequisites.
     assert_eq!((word(start), word(start + 4), word(start + 8)), (3, 1, 0));
     let receive = start + 12;
     assert_eq!((word(receive), bytes[receive + 4]), (0, 2));

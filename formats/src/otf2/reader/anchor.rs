@@ -1,6 +1,6 @@
-//! The anchor file: which version an archive has, and how long its chunks are.
+//! The anchor file: an archive's version, and the length of its chunks.
 //!
-//! Read before all else.
+//! Read first.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use crate::builder::{ImportError, failed};
 use crate::otf2::numbers::{NOT_COMPRESSED, POSIX};
 use belljar_files::open_input;
 
-/// What an anchor begins with, after the byte that says in which order of bytes it is.
+/// The first bytes of an anchor, after the byte for the byte order.
 const MAGIC: &[u8] = b"OTF2";
-/// Bytes of a chunk, at least and at most.
+/// Least and most bytes of a chunk.
 const CHUNK: (u64, u64) = (64, 16 << 20);
-/// Bytes of an anchor that are looked at.
+/// Bytes of an anchor that are examined.
 const LONGEST: u64 = 1 << 16;
 /// Characters of the writer's name that are shown.
 const WRITER: usize = 80;
 
-/// What the anchor tells.
+/// The contents of the anchor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Anchor {
     pub(super) event_chunk: u64,
@@ -26,7 +26,7 @@ pub(super) struct Anchor {
     pub(super) creator: String,
 }
 
-/// Whether a file that begins so is an anchor.
+/// True if a file with this beginning is an anchor.
 pub(crate) fn is_anchor(start: &[u8]) -> bool {
     start.get(2..2 + MAGIC.len()) == Some(MAGIC)
 }
@@ -74,7 +74,8 @@ impl Anchor {
         if kind(29) > NOT_COMPRESSED {
             return Err(says(29, "its files are compressed, which is not read"));
         }
-        // Locations and global definitions are counted here; then come the machine, the writer, and a description.
+        // The numbers of locations and global definitions come here, followed by the machine, the writer, and a
+        // description.
         let texts = bytes.get(46..).unwrap_or_default();
         let mut texts = texts.split(|byte| *byte == 0);
         let creator = texts.nth(1).unwrap_or_default();
@@ -85,7 +86,7 @@ impl Anchor {
         })
     }
 
-    /// Who wrote it, for people: the first words, as some writers tell their compilers, too.
+    /// Returns the writer's name, shortened, as some writers append their compilers.
     pub(super) fn writer(&self) -> String {
         let line = self.creator.trim().lines().next().unwrap_or_default();
         let shown = line.chars().filter(|it| !it.is_control());

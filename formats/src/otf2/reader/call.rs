@@ -1,6 +1,6 @@
-//! Events that belong to one call: from where its function is entered to where it is left.
+//! Events that belong to one call, from the entry of its function to the exit.
 //!
-//! A receive that is begun tells nothing; what it received stands with its completion, so calls wait for that (`Waiting`). Called for each event of a
+//! The begin of a receive has no data; the received message is in its completion, so calls wait for that (`Waiting`). Used for each event of a
 //! location within a call.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,42 +9,42 @@ use belljar_trace::{Collective, Details, Direction, Event, Peer, Phase, Status};
 
 use crate::builder::calls::{Message, completion, take_part};
 
-/// Calls of a thread that wait for what is completed later, at most.
+/// Most calls of a thread that wait for later completions.
 const MOST_WAITING: usize = 1 << 18;
-/// Requests that are remembered, at most.
+/// Most requests that are kept.
 const MOST_REQUESTS: usize = 1 << 20;
 
-/// What a call that is over waits for.
+/// The item of a completed call that waits for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// Which of its messages.
+    /// The index of a message.
     Transfer(usize),
-    /// Which of its collective operations.
+    /// The index of a collective operation.
     Collective(usize),
 }
 
-/// A call, and for how many requests it waits.
+/// A call, and the number of requests that it waits for.
 #[derive(Debug)]
 struct Over {
     event: Event,
     waits: u32,
 }
 
-/// Calls of a thread in their order, as far as they are not given on.
+/// Calls of a thread in their order that were not passed on yet.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     calls: VecDeque<Over>,
     /// The number of the first of them.
     first: u64,
     requests: BTreeMap<u64, (u64, Asked)>,
-    /// Requests of the call that is under way.
+    /// Requests of the current call.
     fresh: Vec<(u64, Asked)>,
-    /// Operations of which nothing was told in time.
+    /// Operations without a completion in time.
     pub(super) untold: u64,
 }
 
 impl Waiting {
-    /// A receive was begun.
+    /// Handles the begin of a receive.
     pub(super) fn receive(&mut self, event: &mut Event, request: u64) {
         let unknown = Message {
             peer: Peer::Any,
@@ -60,7 +60,7 @@ impl Waiting {
         event.started.push(request);
     }
 
-    /// A collective operation was begun.
+    /// Handles the begin of a collective operation.
     pub(super) fn collective(&mut self, event: &mut Event, request: u64) {
         self.fresh
             .push((request, Asked::Collective(event.collectives.len())));
@@ -75,7 +75,7 @@ impl Waiting {
         event.started.push(request);
     }
 
-    /// A receive completed.
+    /// Handles the completion of a receive.
     pub(super) fn received(&mut self, event: &mut Event, request: u64, message: Message) {
         let transfer = message.transfer(Direction::Receive, Phase::Begun);
         if let Some((asking, Asked::Transfer(at))) = self.asking(event, request) {
@@ -85,7 +85,7 @@ impl Waiting {
         event.completed.push(completion(request, Some(message)));
     }
 
-    /// A collective operation completed.
+    /// Handles the completion of a collective operation.
     pub(super) fn collected(&mut self, event: &mut Event, request: u64, part: Collective) {
         if let Some((asking, Asked::Collective(at))) = self.asking(event, request) {
             asking.communicator = asking.communicator.or(part.communicator);
@@ -97,7 +97,7 @@ impl Waiting {
         event.completed.push(completion(request, None));
     }
 
-    /// A request was cancelled.
+    /// Handles the cancellation of a request.
     pub(super) fn cancelled(&mut self, event: &mut Event, request: u64) {
         self.asking(event, request);
         let mut over = completion(request, None);
@@ -111,7 +111,7 @@ impl Waiting {
         event.completed.push(over);
     }
 
-    /// The call that has a request, which waits for one less: `event` itself, or an earlier one.
+    /// Returns the call with this request, which waits for one less: `event` itself, or an earlier one.
     fn asking<'e>(
         &'e mut self,
         event: &'e mut Event,
@@ -129,7 +129,7 @@ impl Waiting {
         Some((&mut over.event, asked))
     }
 
-    /// The call is over.
+    /// Ends the call.
     pub(super) fn push(&mut self, event: Event) {
         let number = self.first + self.calls.len() as u64;
         let mut waits = 0;
@@ -144,7 +144,7 @@ impl Waiting {
         self.calls.push_back(Over { event, waits });
     }
 
-    /// The next call that waits for nothing, or of which nothing is to be expected any more: always, at the `end`.
+    /// Takes the next call that waits for no request, or that has waited too long; any call, at the `end`.
     pub(super) fn next(&mut self, end: bool) -> Option<Event> {
         let waits = self.calls.front()?.waits;
         if waits > 0 && !end && self.calls.len() <= MOST_WAITING {
@@ -156,7 +156,7 @@ impl Waiting {
     }
 }
 
-/// A message that is sent or received in the call itself.
+/// Adds a message that is sent or received in the call itself.
 pub(super) fn moved(event: &mut Event, direction: Direction, message: Message) {
     event.communicator = event.communicator.or(message.communicator);
     if direction == Direction::Receive {
@@ -166,7 +166,7 @@ pub(super) fn moved(event: &mut Event, direction: Direction, message: Message) {
     event.transfers.push(transfer);
 }
 
-/// A message that is begun to be sent.
+/// Adds a message whose send begins.
 pub(super) fn sending(event: &mut Event, request: u64, message: Message) {
     event.communicator = event.communicator.or(message.communicator);
     let transfer = message.transfer(Direction::Send, Phase::Begun);
@@ -174,12 +174,12 @@ pub(super) fn sending(event: &mut Event, request: u64, message: Message) {
     event.started.push(request);
 }
 
-/// A collective operation in the call itself.
+/// Adds a collective operation in the call itself.
 pub(super) fn collected(event: &mut Event, part: Collective) {
     take_part(event, part);
 }
 
-/// The window that a call is about.
+/// Sets the window of a call.
 pub(super) fn on_window(event: &mut Event, (window, communicator): (u32, Option<u32>)) {
     event.communicator = event.communicator.or(communicator);
     let details = Details {

@@ -1,7 +1,7 @@
-//! Communicators and windows, as processes know them.
+//! Communicators and windows in processes' numbers.
 //!
-//! An archive names the members of a communicator by their places among all processes. `MPI_COMM_WORLD` is the one of that name; its order is that of ranks. Made
-//! of the definitions, before the events.
+//! An archive names the members of a communicator by their positions among all processes. `MPI_COMM_WORLD` is identified by its name; its order is the order of
+//! ranks. Created from the definitions, before the events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::builder::layout::Layout;
 /// A communicator.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// The number that its members have for it.
+    /// The number in its members.
     pub(super) number: u32,
-    /// Its members, and the remote ones where it has any.
+    /// Its members, and the remote ones if there are any.
     members: Arc<Members>,
     remote: Option<Arc<Members>>,
-    /// Events name peers by their places among all processes.
+    /// True if events name peers by their positions among all processes.
     global: bool,
 }
 
-/// Members of a group: the rank of each in it, by its place among all processes.
+/// Members of a group: the rank of each in it, by its position among all processes.
 type Members = BTreeMap<u32, u32>;
 
 /// A group of MPI's processes.
 #[derive(Debug)]
 struct Side<'d> {
     told: &'d Group,
-    /// By their places among all processes, in order.
+    /// Their positions among all processes, in order.
     ranks: Vec<u32>,
     members: Arc<Members>,
 }
@@ -40,7 +40,7 @@ struct Side<'d> {
 pub(super) struct Communicators {
     known: BTreeMap<u32, Known>,
     pub(super) layout: Layout,
-    /// How many are not known.
+    /// The number of unknown communicators.
     pub(super) unknown: u64,
 }
 
@@ -102,7 +102,7 @@ impl Communicators {
         self.known.values().any(|known| known.number == WORLD)
     }
 
-    /// The communicator that the archive has under this number.
+    /// Returns the communicator with this number in the archive.
     pub(super) fn get(&self, reference: u32) -> Option<&Known> {
         self.known.get(&reference)
     }
@@ -130,14 +130,14 @@ impl<'d> Side<'d> {
         })
     }
 
-    /// Whether it has all processes, in their order.
+    /// True if it has all processes, in their order.
     fn is_all(&self, processes: u32) -> bool {
         self.ranks.len() == processes as usize && self.ranks.iter().copied().eq(0..processes)
     }
 }
 
 impl Known {
-    /// Those whom a process of this rank among all sends to.
+    /// Returns the members to which a process of this rank among all sends.
     fn others(&self, rank: u32) -> &Members {
         match &self.remote {
             Some(remote) if self.members.contains_key(&rank) => remote,
@@ -145,7 +145,7 @@ impl Known {
         }
     }
 
-    /// Who is meant by a number, to a process of this rank among all.
+    /// Returns the peer with this number, for a process of this rank among all.
     pub(super) fn peer(&self, rank: u32, number: u32) -> Peer {
         match self.global {
             true => match self.others(rank).get(&number) {
@@ -156,7 +156,7 @@ impl Known {
         }
     }
 
-    /// How many give and get in its collective operations, and the place of a process of this rank among its own ones.
+    /// Returns the number of partners in its collective operations, and the position of a process of this rank among all in its own group.
     pub(super) fn place(&self, rank: u32) -> (u32, u32) {
         let own = self.members.get(&rank).copied();
         let others = self.others(rank).len().max(1) as u32;

@@ -1,6 +1,6 @@
-//! What of a location's events is passed over, or stands in another way than it was, counted.
+//! Counts of records that were skipped or changed.
 //!
-//! Counted as events are read, told once at the end.
+//! Counted as events are read, reported once at the end.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use belljar_sim::figures::counted_as;
 
 use crate::builder::amounts::Counting;
 
-/// What was passed over.
+/// Counts of skipped records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Functions that are none of MPI's.
+    /// Functions outside of MPI.
     pub(super) others: u64,
-    /// Messages and the like outside of any call.
+    /// Messages and similar records outside of any call.
     pub(super) outside: u64,
-    /// Records of a kind that is not known.
+    /// Records of an unknown kind.
     pub(super) unknown: u64,
-    /// Operations of which nothing was told in time.
+    /// Operations without a completion in time.
     pub(super) untold: u64,
-    /// Probes and receives of what they found.
+    /// Matched probes and matched receives.
     pub(super) matched: u64,
     /// Parts in collective operations.
     pub(super) operations: u64,
-    /// Parts in operations whose pieces are taken for equal.
+    /// Parts in operations whose pieces are assumed to be equal.
     pub(super) pieces: u64,
-    /// Functions that are left without being entered, or the other way round.
+    /// Functions that are left without being entered, or the reverse.
     pub(super) unpaired: u64,
-    /// By region, visits of functions of MPI that have no known name.
+    /// Visits of functions of MPI without a known name, by region.
     pub(super) unnamed: BTreeMap<u32, u64>,
-    /// Locations without a file of definitions, though others have one.
+    /// Locations without a file of definitions, although others have one.
     pub(super) undefined: Vec<u64>,
     /// Locations with a file of definitions.
     pub(super) defined: u64,
-    /// Locations with fewer events than their definitions say.
+    /// Locations with fewer events than their definitions declare.
     pub(super) cut: u64,
     /// The first of them: its number, its events, and those of its definition.
     pub(super) short: Option<(u64, u64, u64)>,
 }
 
 impl Counts {
-    /// What was passed over, in words.
+    /// Describes the skipped records.
     pub(super) fn notes(&self, counting: Counting) -> Vec<String> {
         let score_p = "collective operations in place, of which Score-P counts one member less, may be taken for operations of other lengths";
         let mut notes = Vec::new();

@@ -1,9 +1,9 @@
 //! Global definitions: clock, machine, processes and threads, functions, communicators and windows.
 //!
-//! What later formats add at the end of records is passed over, what earlier ones lack is empty. All of them are in memory, which is a small multiple of the
-//! file. Read once, before the events.
+//! Additions of later formats at the end of records are skipped, parts missing in earlier ones are empty. All of them are in memory, which is a small
+//! multiple of the file. Read once, before the events.
 
-/// Who is a process, and on which node.
+/// Processes and their nodes.
 mod processes;
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) const COMM_SELF: u8 = 6;
 pub(super) const COMM_LOCATION_GROUPS: u8 = 7;
 /// The paradigm of MPI's groups.
 const MPI: u8 = 4;
-/// Events name members by their places among all processes.
+/// Events name members by their positions among all processes.
 const GLOBAL_MEMBERS: u64 = 1;
 /// A location that is a thread.
 const CPU_THREAD: u8 = 1;
@@ -30,7 +30,7 @@ const CPU_THREAD: u8 = 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
     pub(super) ticks_per_second: u64,
-    /// The time that is the beginning.
+    /// The time of the beginning.
     pub(super) start: u64,
 }
 
@@ -45,9 +45,9 @@ struct TreeNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     name: Option<u32>,
-    /// Its name in the library or the program, where it differs.
+    /// Its name in the library or the program, if it differs.
     canonical: Option<u32>,
-    /// It is one of MPI's, by the archive.
+    /// True if the archive marks it as an MPI function.
     pub(super) mpi: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Group {
     pub(super) members: Vec<u64>,
 }
 
-/// A communicator: its name, its group, and the remote one if it has one.
+/// A communicator: its name, its group, and the remote group if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Comm {
     pub(super) name: Option<u32>,
@@ -68,17 +68,17 @@ pub(super) struct Comm {
     pub(super) remote: Option<u32>,
 }
 
-/// All of them.
+/// All definitions.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     pub(super) clock: Clock,
     texts: BTreeMap<u32, String>,
     tree: BTreeMap<u32, TreeNode>,
-    /// Processes, by where in the machine they are.
+    /// The position of each process in the machine.
     places: BTreeMap<u32, Option<u32>>,
-    /// Threads, by their processes, in the order in which they are defined.
+    /// Threads, with their processes, in the order of their definitions.
     threads: Vec<(u64, u32)>,
-    /// By thread, how many events it has.
+    /// Number of events by thread.
     events: BTreeMap<u64, u64>,
     regions: BTreeMap<u32, Region>,
     contexts: BTreeMap<u32, u32>,
@@ -171,7 +171,7 @@ impl Definitions {
     fn group(&mut self, fields: &mut Fields<'_>) -> Result<(), ImportError> {
         let (number, _name, earlier) = (fields.needed()?, fields.small()?, fields.byte()?);
         let count = fields.number()?;
-        // Each member has a byte at least.
+        // Each member has at least a byte.
         if count > fields.left() as u64 {
             return Err(fields.damaged("a group has more members than its record has bytes"));
         }
@@ -200,37 +200,37 @@ impl Definitions {
         Ok(())
     }
 
-    /// The name of a text.
+    /// Returns the text with this number.
     pub(super) fn text(&self, number: Option<u32>) -> &str {
         let text = number.and_then(|number| self.texts.get(&number));
         text.map_or("", String::as_str)
     }
 
-    /// The number of events of a thread, if it is defined.
+    /// Returns the number of events of a thread, if it is defined.
     pub(super) fn events(&self, location: u64) -> Option<u64> {
         let events = self.events.get(&location).copied();
         events.filter(|events| *events < u64::MAX)
     }
 
-    /// All functions, by number.
+    /// Returns all functions, by number.
     pub(super) fn regions(&self) -> impl Iterator<Item = (u32, &Region)> {
         self.regions
             .iter()
             .map(|(number, region)| (*number, region))
     }
 
-    /// The names of a function.
+    /// Returns the names of a function.
     pub(super) fn names(&self, region: &Region) -> [&str; 2] {
         [region.name, region.canonical].map(|text| self.text(text))
     }
 
-    /// The region of a calling context.
+    /// Returns the region of a calling context.
     pub(super) fn region_of_context(&self, number: u32) -> Option<u32> {
         self.contexts.get(&number).copied()
     }
 }
 
-/// A function. Records of earlier formats end before the canonical name.
+/// Reads a function. Records of earlier formats end before the canonical name.
 fn region(fields: &mut Fields<'_>) -> Result<Region, ImportError> {
     let name = fields.small()?;
     let mut region = Region {
@@ -241,7 +241,7 @@ fn region(fields: &mut Fields<'_>) -> Result<Region, ImportError> {
     if fields.left() == 0 {
         return Ok(region);
     }
-    // A description, the role of earlier formats, the file, and the first and the last line.
+    // A description, the role in earlier formats, the file, and the first and the last line.
     let (_description, _role) = (fields.small()?, fields.byte()?);
     let (_file, _begin, _end) = (fields.small()?, fields.small()?, fields.small()?);
     if fields.left() > 0 {
@@ -252,7 +252,7 @@ fn region(fields: &mut Fields<'_>) -> Result<Region, ImportError> {
     Ok(region)
 }
 
-/// The kind of a group in the numbers of today, from those of OTF2 1.1 and before.
+/// Converts the kind of a group from the numbers of OTF2 1.1 and earlier.
 fn earlier_kind(earlier: u8) -> u8 {
     match earlier {
         4 => COMM_GROUP,

@@ -1,7 +1,7 @@
-//! What a location's own numbers and clock mean.
+//! Mappings of a location's numbers and clock.
 //!
-//! Each process numbers what it meets for itself, and tables translate; where there is none, numbers are the global ones. Its clock is corrected by offsets
-//! that were measured at some times, with straight lines between them, and those before the first and after the last drawn out. Read before the location's events.
+//! Each process has its own numbers, which tables translate; without a table, numbers are the global ones. Its clock is corrected by offsets measured at some
+//! times, with linear interpolation between them and linear extrapolation beyond. Read before the location's events.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::builder::ImportError;
 /// Kinds of records.
 const MAPPING_TABLE: u8 = 0x05;
 const CLOCK_OFFSET: u8 = 0x06;
-/// A table that has pairs, not a number for each from 0.
+/// A table of pairs, instead of a number for each index from 0.
 const SPARSE: u8 = 1;
 
-/// What is numbered.
+/// The kind of the numbered items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Region = 3,
@@ -24,17 +24,17 @@ pub(super) enum Kind {
     Context = 10,
 }
 
-/// What a location's own numbers and clock mean.
+/// Mappings of a location's numbers and clock.
 #[derive(Debug, Default)]
 pub(super) struct Local {
-    /// It has a file.
+    /// True if it has a file.
     pub(super) there: bool,
     tables: BTreeMap<u8, BTreeMap<u64, u64>>,
     offsets: Vec<(u64, i64)>,
 }
 
 impl Local {
-    /// Reads the file at `path`; without one, nothing is translated.
+    /// Reads the file at `path`; without a file, numbers stay unchanged.
     pub(super) fn read(path: &Path, chunk: u64) -> Result<Self, ImportError> {
         let mut records = Records::open(path, chunk)?;
         let mut own = Self {
@@ -72,14 +72,14 @@ impl Local {
         Ok(())
     }
 
-    /// The global number of what the location calls `number`.
+    /// Returns the global number for the location's `number`.
     pub(super) fn global(&self, kind: Kind, number: u32) -> u32 {
         let table = self.tables.get(&(kind as u8));
         let found = table.and_then(|table| table.get(&u64::from(number)));
         found.map_or(number, |found| u32::try_from(*found).unwrap_or(u32::MAX))
     }
 
-    /// A time by the clock of all.
+    /// Converts a time to the global clock.
     pub(super) fn time(&self, own: u64) -> u64 {
         let after = self.offsets.partition_point(|(time, _)| *time <= own);
         let last = self.offsets.len().saturating_sub(2);

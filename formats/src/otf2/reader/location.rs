@@ -1,7 +1,7 @@
-//! The events of a location: of a thread of a process.
+//! The events of a location, which is a thread of a process.
 //!
-//! Functions of MPI are calls, other ones are passed over; a call within a call is the library's own. Events whose kind is not known are counted. Called for
-//! each location, one after the other.
+//! Functions of MPI are calls, others are skipped; a call within a call is internal to the library. Events of an unknown kind are counted. Used for each
+//! location, one after the other.
 
 use std::path::Path;
 
@@ -18,13 +18,13 @@ use crate::builder::calls::{Message, Place, blank};
 use crate::builder::spool::Spool;
 use crate::otf2::numbers::event as kind;
 
-/// Functions within functions, at most.
+/// Deepest nesting of functions.
 const DEEPEST: usize = 1 << 16;
 /// A root that is this process, and one of its group.
 const ROOT_OWN: u32 = u32::MAX - 1;
 const ROOT_OWN_GROUP: u32 = u32::MAX - 2;
 
-/// A location that is being read.
+/// The state while a location is read.
 pub(super) struct Reading<'a> {
     archive: &'a Archive,
     place: Place,
@@ -32,9 +32,9 @@ pub(super) struct Reading<'a> {
     spool: &'a mut Spool,
     counts: &'a mut Counts,
     waiting: Waiting,
-    /// Functions that are entered: which are MPI's.
+    /// The functions entered; true for MPI's.
     entered: Vec<bool>,
-    /// MPI's functions among them.
+    /// Number of MPI's functions among them.
     depth: u32,
     call: Option<Event>,
     time: u64,
@@ -62,7 +62,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads the file at `path`, which has as many events as the location's definition says; a location without a file has no events.
+    /// Reads the file at `path`, with as many events as the location's definition declares; a location without a file has no events.
     pub(super) fn read(
         &mut self,
         path: &Path,
@@ -92,7 +92,7 @@ impl<'a> Reading<'a> {
             self.waiting.push(call);
         }
         self.give(true)?;
-        // A process without calls is one all the same.
+        // A process without calls is still a process.
         self.open_at(self.time)?;
         self.counts.untold += self.waiting.untold;
         Ok(())
@@ -103,7 +103,7 @@ impl<'a> Reading<'a> {
             kind::TIME => {
                 let time = self.local.time(records.bare_time()?);
                 let time = time.saturating_sub(self.archive.definitions.clock.start);
-                // A clock that was corrected may go back a bit.
+                // A corrected clock may go back a bit.
                 self.time = self.time.max(time);
                 Ok(())
             }
@@ -151,7 +151,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A function is entered or left.
+    /// Handles the entry or exit of a function.
     fn region(&mut self, enters: bool, region: u32, records: &Records) -> Result<(), ImportError> {
         let function = self.archive.regions.function(region);
         if !enters {
@@ -193,7 +193,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Gives on what waits for nothing.
+    /// Passes on calls that wait for no request.
     fn give(&mut self, end: bool) -> Result<(), ImportError> {
         while let Some(event) = self.waiting.next(end) {
             self.open_at(event.entry)?;
@@ -202,7 +202,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// What comes before the first call.
+    /// Adds the calls before the first own call.
     fn open_at(&mut self, time: u64) -> Result<(), ImportError> {
         if self.opened || self.place.thread > 0 {
             return Ok(());
@@ -216,7 +216,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// An event that has nothing but a request.
+    /// Handles an event that only has a request.
     fn request(&mut self, kind: u8, request: u64) {
         let Some(call) = &mut self.call else {
             self.counts.outside += 1;
@@ -231,7 +231,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// An event that belongs to a call.
+    /// Handles an event that belongs to a call.
     fn within(&mut self, kind: u8, fields: &mut Fields<'_>) -> Result<(), ImportError> {
         let Some(mut call) = self.call.take() else {
             self.counts.outside += 1;
@@ -282,7 +282,7 @@ impl<'a> Reading<'a> {
 
     fn message(&self, fields: &mut Fields<'_>) -> Result<Message, ImportError> {
         let (peer, communicator) = (fields.needed()?, fields.needed()?);
-        // All bits of a negative tag stand there.
+        // All bits of a negative tag are stored.
         let tag = fields.number()? as u32;
         let bytes = fields.number()?;
         let reference = self.local.global(Kind::Comm, communicator);
@@ -295,7 +295,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// A part in a collective operation; `None` where it is one that makes objects.
+    /// Reads a part in a collective operation; `None` for one that creates objects.
     fn collective(&mut self, fields: &mut Fields<'_>) -> Result<Option<Collective>, ImportError> {
         let (operation, communicator) = (fields.byte()?, fields.needed()?);
         let root = fields.small()?;
@@ -332,7 +332,7 @@ impl<'a> Reading<'a> {
         }))
     }
 
-    /// A window is made or freed, or its memory accessed.
+    /// Handles the creation or freeing of a window, or an access to its memory.
     fn window(
         &self,
         kind: u8,

@@ -1,7 +1,7 @@
 //! Files of records in chunks, as OTF2 has them.
 //!
-//! All chunks but the last have the length that the anchor tells. A chunk begins with its order of bytes and the numbers of its first and last event, and has
-//! whole records. Most records tell their length, so that those of later formats can be passed over. One chunk is in memory. Called by the readers of
+//! All chunks except the last have the length declared in the anchor. A chunk begins with its byte order and the numbers of its first and last event, and has
+//! whole records. Most records contain their length, so that records of later formats can be skipped. One chunk is in memory. Used by the readers of
 //! definitions and of events.
 
 use std::fs::File;
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use crate::builder::{ImportError, failed};
 use belljar_files::open_input;
 
-/// The beginning of a chunk: its kind, and the order of bytes.
+/// The beginning of a chunk: its kind, and the byte order.
 const CHUNK_HEAD: u8 = 3;
 const LITTLE: u8 = b'B';
 const BIG: u8 = b'#';
-/// Bytes of it.
+/// Bytes of the head.
 const HEAD: usize = 18;
 const END_OF_CHUNK: u8 = 0;
 const END_OF_FILE: u8 = 2;
-/// A length that follows in eight bytes; a number that is not there.
+/// Marks a length that follows in eight bytes, or a missing number.
 const LONG: u8 = 0xff;
 
 /// A file, chunk by chunk.
@@ -29,13 +29,13 @@ pub(super) struct Records {
     file: Option<File>,
     size: u64,
     chunk: Vec<u8>,
-    /// Where in the file the chunk begins.
+    /// The offset of the chunk in the file.
     start: u64,
     at: usize,
     big: bool,
 }
 
-/// Where in a chunk bytes stand.
+/// The position of bytes in a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     from: usize,
@@ -43,7 +43,7 @@ struct Extent {
 }
 
 impl Records {
-    /// The file at `path`; one that is not there has no records.
+    /// Opens the file at `path`; a missing file has no records.
     pub(super) fn open(path: &Path, size: u64) -> Result<Self, ImportError> {
         let file = match open_input(path) {
             Ok(file) => Some(file),
@@ -61,12 +61,12 @@ impl Records {
         })
     }
 
-    /// Whether it is there.
+    /// True if the file exists.
     pub(super) fn is_there(&self) -> bool {
         self.file.is_some()
     }
 
-    /// The kind of the next record, whose content is to be read next; `None` at the end.
+    /// Reads the kind of the next record, whose content is to be read next; `None` at the end.
     pub(super) fn kind(&mut self) -> Result<Option<u8>, ImportError> {
         loop {
             match self.chunk.get(self.at).copied() {
@@ -107,7 +107,7 @@ impl Records {
         Ok(true)
     }
 
-    /// What is wrong where the last thing was read.
+    /// Creates an error at the position of the last read.
     pub(super) fn damaged(&self, reason: &str) -> ImportError {
         ImportError::Damaged {
             path: self.path.clone(),
@@ -116,7 +116,7 @@ impl Records {
         }
     }
 
-    /// The content of a record that tells its length.
+    /// Reads the content of a record with a length.
     pub(super) fn content(&mut self) -> Result<Fields<'_>, ImportError> {
         let extent = self.extent()?;
         let big = self.big;
@@ -128,7 +128,7 @@ impl Records {
         })
     }
 
-    /// Passes over a record that tells its length.
+    /// Skips a record with a length.
     pub(super) fn skip(&mut self) -> Result<(), ImportError> {
         self.extent().map(drop)
     }
@@ -159,7 +159,7 @@ impl Records {
         }
     }
 
-    /// The number that is all of a record, which does not tell its length.
+    /// Reads a number that is a whole record without a length.
     pub(super) fn bare_number(&mut self) -> Result<u64, ImportError> {
         let mut fields = Fields {
             bytes: self.chunk.get(self.at..).unwrap_or_default(),
@@ -173,7 +173,7 @@ impl Records {
         Ok(number)
     }
 
-    /// A time, which does not tell its length.
+    /// Reads a time, which has no length.
     pub(super) fn bare_time(&mut self) -> Result<u64, ImportError> {
         let rest = self.chunk.get(self.at..).unwrap_or_default();
         let Some(bytes) = rest.first_chunk().copied() else {
@@ -190,12 +190,12 @@ pub(super) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
     big: bool,
-    /// Of the first byte.
+    /// The position of the first byte.
     place: (&'a Path, u64),
 }
 
 impl Fields<'_> {
-    /// What is wrong where the last thing was read.
+    /// Creates an error at the position of the last read.
     pub(super) fn damaged(&self, reason: &str) -> ImportError {
         ImportError::Damaged {
             path: self.place.0.to_owned(),
@@ -204,12 +204,12 @@ impl Fields<'_> {
         }
     }
 
-    /// Bytes that are not read yet.
+    /// Returns the number of unread bytes.
     pub(super) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// One byte.
+    /// Reads a byte.
     pub(super) fn byte(&mut self) -> Result<u8, ImportError> {
         let byte = self.bytes.get(self.at).copied();
         let byte = byte.ok_or_else(|| self.damaged("a record ends early"))?;
@@ -217,7 +217,7 @@ impl Fields<'_> {
         Ok(byte)
     }
 
-    /// A number: its bytes are counted first. One that is not there is the greatest.
+    /// Reads a number, which is preceded by its number of bytes. A missing number is the greatest.
     pub(super) fn number(&mut self) -> Result<u64, ImportError> {
         let count = self.byte()?;
         if count == LONG {
@@ -237,7 +237,7 @@ impl Fields<'_> {
         Ok(number)
     }
 
-    /// A number of 32 bits; `None` for one that is not there.
+    /// Reads a number of 32 bits; `None` if missing.
     pub(super) fn small(&mut self) -> Result<Option<u32>, ImportError> {
         match self.number()? {
             u64::MAX => Ok(None),
@@ -249,13 +249,13 @@ impl Fields<'_> {
         }
     }
 
-    /// A number of 32 bits that must be there.
+    /// Reads a required number of 32 bits.
     pub(super) fn needed(&mut self) -> Result<u32, ImportError> {
         let number = self.small()?;
         number.ok_or_else(|| self.damaged("a number is not there"))
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     pub(super) fn fixed(&mut self) -> Result<u64, ImportError> {
         let bytes = self.bytes[self.at..].first_chunk().copied();
         let bytes = bytes.ok_or_else(|| self.damaged("a record ends early"))?;
@@ -266,7 +266,7 @@ impl Fields<'_> {
         })
     }
 
-    /// A text, to the zero byte after it.
+    /// Reads a text, up to the zero byte after it.
     pub(super) fn text(&mut self) -> Result<String, ImportError> {
         let rest = &self.bytes[self.at..];
         let length = rest.iter().position(|byte| *byte == 0);

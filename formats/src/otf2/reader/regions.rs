@@ -1,7 +1,7 @@
 //! Functions of MPI by the names of regions.
 //!
-//! Tools name functions in their own ways: `MPI_Send` (Score-P), `MPI_Send()` (TAU), with parameters, or as Fortran's bindings do, such as `mpi_send_`. A region of
-//! MPI's paradigm without a known name is left out and named. Made of the definitions, before the events.
+//! Tools name functions differently: `MPI_Send` (Score-P), `MPI_Send()` (TAU), with parameters, or like Fortran's bindings, such as `mpi_send_`. A region of MPI's
+//! paradigm without a known name is left out and listed. Created from the definitions, before the events.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use belljar_mpi::FUNCTIONS;
 use super::definitions::Definitions;
 use crate::builder::calls::Functions;
 
-/// Names that a note has, at most.
+/// Most names in a note.
 const MOST_NAMED: usize = 5;
 /// Characters of a name that are shown.
 const LONGEST: usize = 60;
@@ -19,7 +19,7 @@ const LONGEST: usize = 60;
 #[derive(Debug)]
 pub(super) struct Regions {
     functions: BTreeMap<u32, u16>,
-    /// Names of those whose function is not known.
+    /// Names of regions whose function is unknown.
     unknown: BTreeMap<u32, String>,
 }
 
@@ -43,17 +43,17 @@ impl Regions {
         own
     }
 
-    /// The function that a region is.
+    /// Returns the function of a region.
     pub(super) fn function(&self, region: u32) -> Option<u16> {
         self.functions.get(&region).copied()
     }
 
-    /// True for a region of MPI whose function is not known.
+    /// True for a region of MPI whose function is unknown.
     pub(super) fn is_unknown(&self, region: u32) -> bool {
         self.unknown.contains_key(&region)
     }
 
-    /// Notes on regions of MPI without a known name, of visits by region.
+    /// Returns notes on regions of MPI without a known name, with their visits.
     pub(super) fn notes(&self, visits: &BTreeMap<u32, u64>) -> Option<String> {
         let mut names: Vec<&str> = visits
             .keys()
@@ -77,7 +77,7 @@ impl Regions {
     }
 }
 
-/// The function of a region with this name.
+/// Returns the function of a region with this name.
 fn function(name: &str, functions: &Functions, lower: &BTreeMap<String, u16>) -> Option<u16> {
     let name = name.split('(').next().unwrap_or_default().trim();
     let name = match name.get(..5) {
@@ -90,7 +90,7 @@ fn function(name: &str, functions: &Functions, lower: &BTreeMap<String, u16>) ->
     })
 }
 
-/// A name for people.
+/// Shortens a name for messages.
 fn shown(name: &str) -> String {
     name.chars().take(LONGEST).collect()
 }

@@ -1,8 +1,8 @@
 //! A file of records in chunks, as OTF2 has it.
 //!
-//! All chunks but the last have the size that the archive's anchor tells, and begin with the numbers of their first and
-//! last event. A record is never in two. A file is open only while a piece is written to it, so that there may be as many as there are
-//! threads; what is in memory of each is `PIECE` and a record. Called by the writers of definitions and events.
+//! All chunks except the last have the size declared in the archive's anchor, and begin with the numbers of their first and last
+//! event. A record is never split. A file is only open while a piece is written to it, so that there may be as many files as threads;
+//! memory of each is `PIECE` plus a record. Used by the writers of definitions and events.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -14,31 +14,31 @@ use crate::records::{ExportError, failed};
 const PIECE: usize = 32 << 10;
 /// The length of a chunk's head.
 const HEAD: u64 = 18;
-/// Where in a chunk the number of its last event stands.
+/// Offset in a chunk of the number of its last event.
 const LAST_EVENT: u64 = 10;
-/// What fills a chunk.
+/// Fills a chunk.
 const END_OF_CHUNK: u8 = 0;
-/// What ends a file.
+/// Ends a file.
 const END_OF_FILE: [u8; 2] = [2, 1];
 
-/// A file that grows.
+/// A growing file.
 #[derive(Debug)]
 pub(super) struct Chunks {
     path: PathBuf,
     /// Bytes of a chunk.
     size: u64,
-    /// What is not written yet.
+    /// Bytes not written yet.
     piece: Vec<u8>,
-    /// Bytes of the file with the piece.
+    /// Bytes of the file including the piece.
     length: u64,
-    /// Where the chunk begins.
+    /// The offset of the chunk.
     start: u64,
-    /// Events so far.
+    /// Number of events so far.
     events: u64,
 }
 
 impl Chunks {
-    /// A new file with chunks of `size` bytes.
+    /// Creates a file with chunks of `size` bytes.
     pub(super) fn create(path: &Path, size: u64) -> Result<Self, ExportError> {
         File::create(path).map_err(failed(path))?;
         let mut own = Self {
@@ -53,7 +53,7 @@ impl Chunks {
         Ok(own)
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     pub(super) fn events(&self) -> u64 {
         self.events
     }
@@ -71,9 +71,9 @@ impl Chunks {
         self.push(&[0; 8]);
     }
 
-    /// Begins a new chunk if `bytes` more, the longest that comes in one piece, have no place in this one. Returns whether it did.
+    /// Begins a new chunk if `bytes` more, which must not be split, do not fit into this one. Returns true if it did.
     pub(super) fn make_room(&mut self, bytes: usize) -> Result<bool, ExportError> {
-        // One byte is left for the end of the chunk, two for that of the file.
+        // One byte is reserved for the end of the chunk, two for the end of the file.
         let most = self.size - END_OF_FILE.len() as u64 - 1;
         let within = self.length - self.start + bytes as u64;
         if within <= most {
@@ -91,7 +91,7 @@ impl Chunks {
         Ok(true)
     }
 
-    /// Appends a record for which there is room, with so many events.
+    /// Appends a record that fits, with this many events.
     pub(super) fn append(&mut self, record: &[u8], events: u64) -> Result<(), ExportError> {
         self.push(record);
         self.events += events;
@@ -101,7 +101,7 @@ impl Chunks {
         }
     }
 
-    /// Writes what there is, and the chunk's last event.
+    /// Writes the pending bytes, and the chunk's last event.
     fn end_chunk(&mut self) -> Result<(), ExportError> {
         self.write(Some((self.start + LAST_EVENT, self.events)))
     }

@@ -1,14 +1,14 @@
-//! Where calls were made, as calling contexts: a frame within that of its caller.
+//! Call sites as calling contexts: a frame is nested in its caller's.
 //!
-//! Sites whose outer frames are alike share these. What a frame is called is its file and address, as nothing here has the file. Filled as calls come,
-//! defined at the end.
+//! Sites with equal outer frames share these. A frame is named by its file and address, as the file itself is not available here. Filled as calls
+//! come, defined at the end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use belljar_trace::{CallStack, Frame};
 
-/// Sites, and contexts of them, that are remembered.
+/// Most sites, and most contexts of them, that are kept.
 const MOST: usize = 1 << 20;
 
 /// The contexts of all calls.
@@ -17,12 +17,12 @@ pub(super) struct Contexts {
     sites: BTreeMap<Arc<CallStack>, u32>,
     frames: BTreeMap<String, u32>,
     numbers: BTreeMap<(u32, Option<u32>), u32>,
-    /// Of each context, by number: the frame, and the context of the caller.
+    /// For each context, by number: the frame, and the context of the caller.
     list: Vec<(u32, Option<u32>)>,
 }
 
 impl Contexts {
-    /// The context of a site; `None` when there are too many.
+    /// Returns the context of a site; `None` if there are too many.
     pub(super) fn of(&mut self, site: &Arc<CallStack>) -> Option<u32> {
         if let Some(known) = self.sites.get(site) {
             return Some(*known);
@@ -45,19 +45,19 @@ impl Contexts {
         context
     }
 
-    /// The contexts, by number: the frame, and the context of the caller.
+    /// Returns the contexts, by number: the frame, and the context of the caller.
     pub(super) fn list(&self) -> &[(u32, Option<u32>)] {
         &self.list
     }
 
-    /// Frames, and the number of each.
+    /// Returns frames, and the number of each.
     pub(super) fn frames(&self) -> impl Iterator<Item = (&str, u32)> {
         let frames = self.frames.iter();
         frames.map(|(name, number)| (name.as_str(), *number))
     }
 }
 
-/// A frame in words: its file's last name and the address there.
+/// Names a frame: its file's last name and the address there.
 fn name(frame: &Frame) -> String {
     let file = frame.file.as_ref();
     let file = file.and_then(|file| file.path.rsplit('/').next());

@@ -1,7 +1,7 @@
 //! The global definitions of an archive: texts, places, functions, communicators, windows.
 //!
-//! A definition is written once, before those that refer to it; texts when they are first named. Numbers are those of the
-//! events. Written once all events are, as only then it is known what they name and how many they are.
+//! A definition is written once, before definitions that refer to it; texts at their first use. Numbers are those of the
+//! events. Written after all events, since the referenced items and their number are only known then.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,25 +17,25 @@ use crate::otf2::numbers::{CALLING_CONTEXT_TYPE, definition as kind};
 use crate::records::ExportError;
 use crate::records::places::{Group, Places};
 
-/// Bytes of a chunk of definitions: the most that the format allows.
+/// Bytes of a chunk of definitions: the format's maximum.
 pub(super) const CHUNK: u64 = 16 << 20;
-/// The paradigm of all of it.
+/// The paradigm of all definitions.
 const MPI: u8 = 4;
-/// That of frames, and their role: code.
+/// The paradigm and the role of frames: code.
 const NO_PARADIGM: u8 = 0;
 const CODE: u8 = 4;
-/// A group of processes that communicate, by their locations.
+/// A group of communicating processes, by their locations.
 const COMM_LOCATIONS: u8 = 4;
-/// The members of a communicator, by their places in that.
+/// The members of a communicator, by their positions in that group.
 const COMM_GROUP: u8 = 5;
-/// The same in the numbers of earlier formats, which records still have.
+/// The same in the numbers of earlier formats, which records still contain.
 const EARLIER_COMM_LOCATIONS: u8 = 6;
 const EARLIER_COMM_GROUP: u8 = 4;
 /// A process, and its threads.
 const PROCESS: u8 = 1;
 const CPU_THREAD: u8 = 1;
 
-/// What there is to define.
+/// The input of definitions.
 #[derive(Debug)]
 pub(super) struct Content<'a> {
     pub(super) header: &'a TraceHeader,
@@ -45,13 +45,13 @@ pub(super) struct Content<'a> {
     pub(super) span: (u64, u64),
     /// Functions' names, by region.
     pub(super) regions: &'a [&'static str],
-    /// Where calls were made.
+    /// Call sites.
     pub(super) contexts: &'a Contexts,
-    /// Threads, with how many events each has.
+    /// Threads, with the number of their events.
     pub(super) locations: &'a [(Place, u64)],
 }
 
-/// Writes definitions, and counts them.
+/// Writes and counts definitions.
 #[derive(Debug)]
 pub(super) struct Definitions {
     chunks: Chunks,
@@ -61,7 +61,7 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
-    /// Writes all of them to a new file. Returns how many they are.
+    /// Writes all of them to a new file. Returns their number.
     pub(super) fn write(path: &Path, content: &Content<'_>) -> Result<u64, ExportError> {
         let mut own = Self {
             chunks: Chunks::create(path, CHUNK)?,
@@ -97,12 +97,12 @@ impl Definitions {
         let mut fields = Fields::default();
         fields.number(content.ticks_per_second);
         fields.number(first).number(last - first);
-        // When the run was on the host's calendar is not told: it would differ from run to run.
+        // The calendar time of the run is omitted, as it would differ between runs.
         fields.perhaps(None);
         self.put(kind::CLOCK, &fields)
     }
 
-    /// The number of a text.
+    /// Returns the number of a text.
     fn text(&mut self, text: &str) -> Result<u32, ExportError> {
         if let Some(known) = self.texts.get(text) {
             return Ok(*known);
@@ -115,7 +115,7 @@ impl Definitions {
         Ok(number)
     }
 
-    /// The cluster and its nodes.
+    /// Writes the cluster and its nodes.
     fn machine(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
         let name = self.text(content.header.scenario())?;
         let class = self.text("cluster")?;
@@ -133,7 +133,7 @@ impl Definitions {
         Ok(())
     }
 
-    /// Processes and their threads.
+    /// Writes processes and their threads.
     fn locations(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
         let several = content.places.processes().iter().any(|(it, _)| it.job > 0);
         let nodes = content.header.nodes() as u32;
@@ -164,7 +164,7 @@ impl Definitions {
         Ok(())
     }
 
-    /// Where calls were made: each call has it as an attribute.
+    /// Writes call sites, which each call has as an attribute.
     fn contexts(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
         if content.contexts.list().is_empty() {
             return Ok(());
@@ -198,7 +198,7 @@ impl Definitions {
         let name_text = self.text(name)?;
         let file = self.text(file)?;
         let mut fields = Fields::default();
-        // The role of earlier formats, and lines that nobody knows.
+        // The role in earlier formats, and unknown lines.
         fields.number(number).number(name_text).number(0u32).byte(0);
         fields.number(file).number(0u32).number(0u32);
         fields.number(name_text).byte(role).byte(paradigm);
@@ -217,7 +217,7 @@ impl Definitions {
         Ok(())
     }
 
-    /// A group of processes; its number.
+    /// Writes a group of processes, and returns its number.
     fn group(
         &mut self,
         name: &str,

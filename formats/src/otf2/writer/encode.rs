@@ -1,9 +1,9 @@
-//! Numbers and records as OTF2 has them.
+//! Encoding of OTF2's numbers and records.
 //!
-//! A number is the count of its bytes and these, the least first; zero is the count alone, and 255 says that there is
-//! no number. Most records tell their length after their kind, by one byte, or by 255 and eight. Called by the writers of definitions and events.
+//! A number is its number of bytes followed by these, the least significant first; zero is only the count, and 255 means a missing number. Most
+//! records have their length after their kind, in one byte, or as 255 and eight bytes. Used by the writers of definitions and events.
 
-/// What stands for a number that is not there.
+/// Marks a missing number.
 const UNDEFINED: u8 = 0xff;
 
 /// The content of a record.
@@ -11,18 +11,18 @@ const UNDEFINED: u8 = 0xff;
 pub(super) struct Fields(Vec<u8>);
 
 impl Fields {
-    /// Forgets what it has.
+    /// Clears it.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// One byte.
+    /// Appends a byte.
     pub(super) fn byte(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
     }
 
-    /// A number.
+    /// Appends a number.
     pub(super) fn number(&mut self, value: impl Into<u64>) -> &mut Self {
         let value = value.into();
         let bytes = 8 - value.leading_zeros() as usize / 8;
@@ -31,7 +31,7 @@ impl Fields {
         self
     }
 
-    /// A number, if it is there.
+    /// Appends a number, if present.
     pub(super) fn perhaps(&mut self, value: Option<u32>) -> &mut Self {
         match value {
             Some(value) => self.number(value),
@@ -39,7 +39,7 @@ impl Fields {
         }
     }
 
-    /// A text. What stands after a zero byte in it is lost.
+    /// Appends a text. The part after a zero byte in it is lost.
     pub(super) fn text(&mut self, value: &str) -> &mut Self {
         let value = value.split('\0').next().unwrap_or_default();
         self.0.extend_from_slice(value.as_bytes());
@@ -59,7 +59,7 @@ impl Fields {
         out.extend_from_slice(&self.0);
     }
 
-    /// Appends it as a record of a kind that tells no length.
+    /// Appends it as a record of a kind without a length.
     pub(super) fn put_bare(&self, kind: u8, out: &mut Vec<u8>) {
         out.push(kind);
         out.extend_from_slice(&self.0);

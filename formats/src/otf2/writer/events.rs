@@ -1,7 +1,7 @@
 //! The events of a thread, as OTF2 has them.
 //!
-//! A call is entered, has its records, and is left. A time stands once before all events that have it. What belongs together is
-//! in one chunk. Called for each call, in the order of its thread.
+//! A call is its entry, its records, and its exit. A time is written once before all events that have it. Related records are
+//! in one chunk. Used for each call, in the order of its thread.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::records::ExportError;
 use crate::records::calls::{Call, Collected, Part, Record, Root};
 use belljar_mpi::Access;
 
-/// Bytes of an event of any kind with its time, at most.
+/// Most bytes of an event of any kind with its time.
 const LONGEST: usize = 256;
 /// A root that is this process, and one that is of its group.
 const ROOT_OWN: u32 = u32::MAX - 1;
@@ -22,17 +22,17 @@ const ROOT_OWN_GROUP: u32 = u32::MAX - 2;
 #[derive(Debug)]
 pub(super) struct Events {
     chunks: Chunks,
-    /// The time that stands before the last event.
+    /// The time written before the last event.
     time: Option<u64>,
     fields: Fields,
     record: Vec<u8>,
     accesses: u64,
-    /// The calling context that the next event has as an attribute.
+    /// The calling context for the next event's attribute.
     context: Option<u32>,
 }
 
 impl Events {
-    /// None yet, in a new file.
+    /// Creates an empty list, in a new file.
     pub(super) fn create(path: &Path, chunk: u64) -> Result<Self, ExportError> {
         Ok(Self {
             chunks: Chunks::create(path, chunk)?,
@@ -44,7 +44,7 @@ impl Events {
         })
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     pub(super) fn count(&self) -> u64 {
         self.chunks.events()
     }
@@ -91,7 +91,7 @@ impl Events {
         self.chunks.append(&self.record, 1)
     }
 
-    /// Begins a record, with the time if it is another one than before.
+    /// Begins a record, with the time if it has changed.
     fn begin(&mut self, time: u64) -> Result<(), ExportError> {
         if self.chunks.make_room(LONGEST)? {
             self.time = None;
@@ -103,7 +103,7 @@ impl Events {
             self.time = Some(time);
         }
         if let Some(context) = self.context.take() {
-            // One attribute, the first that is defined.
+            // One attribute, the first one defined.
             let mut attributes = Fields::default();
             attributes.number(1u32).number(0u32);
             attributes.byte(CALLING_CONTEXT_TYPE).number(context);
@@ -171,13 +171,13 @@ impl Events {
         self.put(time, kind)
     }
 
-    /// An event that has nothing but a request.
+    /// Appends an event that only has a request.
     fn request(&mut self, time: u64, kind: u8, request: u64) -> Result<(), ExportError> {
         self.fields.number(request);
         self.put_bare(time, kind)
     }
 
-    /// An event that has nothing but a window.
+    /// Appends an event that only has a window.
     fn window(&mut self, time: u64, kind: u8, window: u32) -> Result<(), ExportError> {
         self.fields.number(window);
         self.put(time, kind)

@@ -10,18 +10,18 @@ use crate::records::places::Thread;
 pub(super) struct Place(pub(super) Thread);
 
 impl Place {
-    /// A process's first thread.
+    /// Returns a process's first thread.
     pub(super) fn main(process: u32) -> Self {
         Self(Thread { process, thread: 0 })
     }
 
-    /// Its number.
+    /// Returns its number.
     pub(super) fn location(self) -> u64 {
         u64::from(self.0.thread) << 32 | u64::from(self.0.process)
     }
 }
 
-/// The format's number of what a function is for.
+/// Returns the format's number for a function's role.
 pub(super) fn role(function: &str) -> u8 {
     const FUNCTION: u8 = 1;
     const BARRIER: u8 = 15;

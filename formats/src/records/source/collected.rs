@@ -1,6 +1,6 @@
 //! Parts in collective operations.
 //!
-//! The call that begins a part has its operation and amounts. Called by the source for each part.
+//! The call that begins a part has its operation and amounts. Used by the source for each part.
 
 use belljar_trace::{Collective, Event, Peer};
 
@@ -10,7 +10,7 @@ use crate::records::calls::{Call, Collected, Record, Root};
 use crate::records::collective::named;
 
 impl Source {
-    /// A process's part in a collective operation, if the format can have it.
+    /// Returns a process's part in a collective operation, if the format supports it.
     fn collected(&mut self, event: &Event, collective: &Collective) -> Option<Collected> {
         let Some(operation) = collective.operation.filter(named) else {
             self.left_out.collectives += 1;
@@ -40,7 +40,7 @@ impl Source {
         })
     }
 
-    /// A process's part in the collective operation with this index.
+    /// Adds a process's part in the collective operation with this index.
     pub(super) fn take_part(
         &mut self,
         call: &mut Call,

@@ -1,6 +1,6 @@
 //! Messages: sends and receives.
 //!
-//! A send has its record at its begin, a receive when it is complete. Called by the source for each operation that is a
+//! A send has its record at its begin, a receive at its completion. Used by the source for each operation that is a
 //! side of a message.
 
 use belljar_job::{Channel, Completer, OperationId};
@@ -11,7 +11,7 @@ use super::pending::{Kind, Receive};
 use crate::records::calls::{Call, Other, Part, Record};
 
 impl Source {
-    /// The communicator of a process by number, and the peer in it.
+    /// Returns the communicator of a process by number, and the peer in it.
     pub(super) fn resolve(
         &mut self,
         event: &Event,
@@ -39,7 +39,7 @@ impl Source {
         Some((group, Other { rank, member }))
     }
 
-    /// A message is sent: the transfer with this index, with this channel and number.
+    /// Adds a send: the transfer with this index, with this channel and number.
     pub(super) fn send(
         &mut self,
         call: &mut Call,
@@ -64,7 +64,7 @@ impl Source {
         Some(Kind::Send)
     }
 
-    /// A receive is posted: the transfer with this index, with this channel if it is known.
+    /// Adds a posted receive: the transfer with this index, with this channel if it is known.
     pub(super) fn post(
         &mut self,
         call: &mut Call,
@@ -82,7 +82,7 @@ impl Source {
         }))
     }
 
-    /// The message that a receive got, if its sender is known.
+    /// Returns the message of a receive, if its sender is known.
     pub(super) fn received(
         &mut self,
         call: &Call,
@@ -116,7 +116,7 @@ impl Source {
         })
     }
 
-    /// The sender of a message, in the communicator of its receive.
+    /// Returns the sender of a message, in the communicator of its receive.
     fn sender(
         &self,
         event: &Event,

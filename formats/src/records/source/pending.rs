@@ -1,7 +1,7 @@
-//! Operations that are not complete, and their records.
+//! Incomplete operations, and their records.
 //!
-//! An operation keeps the arguments that its record needs at completion. The job's operations bound their number. Called by
-//! the source for each operation that begins and for each that completes.
+//! An operation keeps the arguments that its record needs at completion. Their number is bounded by the job's operations.
+//! Used by the source at the begin and the completion of each operation.
 
 use belljar_job::{Channel, Completer, Loss, Operation, OperationId, Origin};
 use belljar_trace::{Peer, Phase};
@@ -9,10 +9,10 @@ use belljar_trace::{Peer, Phase};
 use super::Source;
 use crate::records::calls::{Call, Collected, Record};
 
-/// An operation that is not complete.
+/// An incomplete operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
-    /// The number of its request; `None` for one that its call completes.
+    /// The number of its request; `None` for an operation that its call completes.
     pub(super) request: Option<u64>,
     pub(super) kind: Kind,
 }
@@ -33,12 +33,12 @@ pub(super) struct Receive {
     pub(super) peer: Peer,
     /// The channel of its message, once it is known.
     pub(super) channel: Option<Channel>,
-    /// The room for the message in bytes, and true if the message has this length.
+    /// The size of the buffer in bytes, and true if the message has this length.
     pub(super) room: (u64, bool),
 }
 
 impl Source {
-    /// A call begins an operation; a send has this number of its message.
+    /// Begins an operation of a call; a send has this number of its message.
     pub(super) fn begin(
         &mut self,
         call: &mut Call,
@@ -88,14 +88,14 @@ impl Source {
             .extend(pending.map(|pending| (operation, pending)));
     }
 
-    /// The number of a process's next request, from 1.
+    /// Returns the number of a process's next request, from 1.
     fn request(&mut self, process: u32) -> u64 {
         let count = self.requests.entry(process).or_default();
         *count += 1;
         *count
     }
 
-    /// The channel of a receive is known.
+    /// Sets the channel of a receive.
     pub(super) fn name(&mut self, receive: OperationId, channel: Channel) {
         let pending = self.pending.get_mut(&receive);
         if let Some(Kind::Receive(receive)) = pending.map(|pending| &mut pending.kind) {
@@ -103,7 +103,7 @@ impl Source {
         }
     }
 
-    /// The partner of an operation stays unknown, or it is not followed any more.
+    /// Handles an operation whose partner stays unknown, or that is no longer followed.
     pub(super) fn lose(&mut self, operation: OperationId, why: Loss) {
         self.numbers.forget(operation);
         if matches!(why, Loss::Bound | Loss::Unmapped) {
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// The call completes an operation, which moved nothing if it was cancelled or failed.
+    /// Completes an operation in a call; it moved nothing if it was cancelled or failed.
     pub(super) fn complete(
         &mut self,
         call: &mut Call,

@@ -1,6 +1,6 @@
 //! Windows, and accesses to them.
 //!
-//! A window has a record where it is made and freed, and every access names one. Called by the source for each call that
+//! A window has records at its creation and freeing, and every access names one. Used by the source for each call that
 //! names a window.
 
 use belljar_job::WindowId;
@@ -11,7 +11,7 @@ use super::Source;
 use crate::records::calls::{Call, Record};
 
 impl Source {
-    /// The window that a call makes or frees.
+    /// Adds the window that a call creates or frees.
     pub(super) fn windows(&mut self, call: &mut Call, window: Option<WindowId>) {
         let makes = match call.event.meaning().kind {
             CallKind::Free(Object::Window) => false,
@@ -37,7 +37,7 @@ impl Source {
         }
     }
 
-    /// An access to another process's memory.
+    /// Adds an access to another process's memory.
     pub(super) fn access(&mut self, call: &mut Call, transfer: &Transfer) {
         let window = self.operations.window(&call.event);
         let Some(window) = window.and_then(|window| self.places.window(window)) else {

@@ -1,13 +1,13 @@
-//! Actions, and the calls that they are.
+//! Conversion of actions to calls.
 //!
-//! What stands after an action's name is as SimGrid 3.32 and 4.1 read it. Reductions work on their data, which is time after the call. Called for each line.
+//! The operands of actions are read as by SimGrid 3.32 and 4.1. Reductions work on their data, which is time after the call. Used for each line.
 
 use belljar_trace::{Amount, Direction, Event, Phase, Share, Who};
 
 use super::rank::Rank;
 use super::words::{DOUBLE, Words};
 
-/// Actions without a call of their own.
+/// Actions without a separate call.
 const OTHERS: [&str; 12] = [
     "init",
     "finalize",
@@ -52,12 +52,12 @@ pub(super) fn ignores_words(action: &str) -> bool {
     without_effect.contains(&action) || matches!(action, "init" | "finalize" | "waitall")
 }
 
-/// Whether an action is known, by its name in lower case.
+/// True for a known action, by its name in lower case.
 pub(super) fn is_known(action: &str) -> bool {
     OTHERS.contains(&action) || MORE.contains(&action)
 }
 
-/// What an action does: a call, time that goes by, or nothing.
+/// Executes an action, which is a call, time, or nothing.
 pub(super) fn carry_out(
     rank: &mut Rank<'_>,
     action: &str,
@@ -79,7 +79,7 @@ pub(super) fn carry_out(
             rank.sleep(words.work()? * super::TICKS_PER_SECOND as f64);
             Ok(None)
         }
-        // These do nothing in SimGrid's replay, either.
+        // These have no effect in SimGrid's replay either.
         "comm_size" | "comm_split" | "comm_dup" | "location" | "iprobe" => Ok(None),
         "send" | "isend" | "recv" | "irecv" => message(rank, action, words).map(Some),
         "wait" | "test" => {
@@ -122,7 +122,7 @@ fn message(rank: &mut Rank<'_>, action: &str, words: &mut Words<'_>) -> Result<E
     Ok(event)
 }
 
-/// `sendRecv SENT TO RECEIVED FROM SENT-TYPE RECEIVED-TYPE`, with tag 0.
+/// Reads `sendRecv SENT TO RECEIVED FROM SENT-TYPE RECEIVED-TYPE`, with tag 0.
 fn both(rank: &Rank<'_>, words: &mut Words<'_>) -> Result<Event, String> {
     let (sent, to) = (words.count()?, words.signed()?);
     let (received, from) = (words.count()?, words.signed()?);
@@ -138,7 +138,7 @@ fn both(rank: &Rank<'_>, words: &mut Words<'_>) -> Result<Event, String> {
     Ok(event)
 }
 
-/// What a collective action gives and gets, and its root.
+/// The amounts of a collective action, and its root.
 struct Told {
     name: &'static str,
     root: Option<u32>,
@@ -185,7 +185,7 @@ fn whole(count: u64, element: u64) -> Amount {
     Amount::whole(Some(count.saturating_mul(element)))
 }
 
-/// `bcast N [ROOT [TYPE]]`, `reduce N WORK [ROOT [TYPE]]`, `allreduce N WORK [TYPE]` and the like.
+/// Reads `bcast N [ROOT [TYPE]]`, `reduce N WORK [ROOT [TYPE]]`, `allreduce N WORK [TYPE]` and similar actions.
 fn reduction(action: &str, words: &mut Words<'_>) -> Result<Told, String> {
     let count = words.count()?;
     let work = match action {
@@ -215,7 +215,7 @@ fn reduction(action: &str, words: &mut Words<'_>) -> Result<Told, String> {
     })
 }
 
-/// `alltoall SENT RECEIVED [TYPE TYPE]`, `gather SENT RECEIVED ROOT [TYPE TYPE]` and the like.
+/// Reads `alltoall SENT RECEIVED [TYPE TYPE]`, `gather SENT RECEIVED ROOT [TYPE TYPE]` and similar actions.
 fn blocks(action: &str, words: &mut Words<'_>) -> Result<Told, String> {
     let (sent, received) = (words.count()?, words.count()?);
     let root = match action {
@@ -247,7 +247,7 @@ fn blocks(action: &str, words: &mut Words<'_>) -> Result<Told, String> {
     })
 }
 
-/// Pieces of so many elements.
+/// Returns pieces of this many elements.
 fn parts(counts: Vec<u64>, element: u64) -> Amount {
     let pieces: Vec<u64> = counts
         .into_iter()
@@ -262,7 +262,7 @@ fn parts(counts: Vec<u64>, element: u64) -> Amount {
     }
 }
 
-/// `alltoallv SENT-BUFFER SENT... RECEIVED-BUFFER RECEIVED... [TYPE TYPE]`.
+/// Reads `alltoallv SENT-BUFFER SENT... RECEIVED-BUFFER RECEIVED... [TYPE TYPE]`.
 fn pieces_of_both(words: &mut Words<'_>, ranks: u32) -> Result<Told, String> {
     words.count()?;
     let sent = words.counts(ranks)?;
@@ -277,7 +277,7 @@ fn pieces_of_both(words: &mut Words<'_>, ranks: u32) -> Result<Told, String> {
     })
 }
 
-/// `gatherv SENT RECEIVED... ROOT [TYPE TYPE]`, `scatterv SENT... RECEIVED ROOT [TYPE TYPE]`, `allgatherv SENT RECEIVED... [TYPE TYPE]`,
+/// Reads `gatherv SENT RECEIVED... ROOT [TYPE TYPE]`, `scatterv SENT... RECEIVED ROOT [TYPE TYPE]`, `allgatherv SENT RECEIVED... [TYPE TYPE]`,
 /// `reducescatter RECEIVED... WORK [TYPE]`.
 fn pieces(action: &str, words: &mut Words<'_>, (own, ranks): (u32, u32)) -> Result<Told, String> {
     if action == "reducescatter" {

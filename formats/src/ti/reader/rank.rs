@@ -1,6 +1,6 @@
-//! What is open of a rank: its time, its requests.
+//! The open state of a rank: its time, its requests.
 //!
-//! Requests are waited for by the two ranks and the tag of a message, the oldest of those first, or all at once. Called for each line.
+//! Requests are awaited by the two ranks and the tag of a message, the oldest first, or all at once. Used for each line.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::builder::ImportError;
 use crate::builder::calls::{Functions, Message, Place, blank, completion, take_part};
 use crate::builder::spool::Spool;
 
-/// Requests of a rank that nobody waited for, at most.
+/// Most requests of a rank that are not awaited.
 const MOST_OPEN: usize = 1 << 20;
 
 /// A message by its sender, receiver and tag.
@@ -27,10 +27,10 @@ pub(super) struct Rank<'a> {
     functions: &'a Functions,
     spool: &'a mut Spool,
     time: u64,
-    /// What was left of the last tick.
+    /// The remainder of the last tick.
     rest: f64,
     next: u64,
-    /// Requests by their messages, with what is received through them.
+    /// Requests by their messages, with the messages received through them.
     open: BTreeMap<Key, VecDeque<(u64, Option<Message>)>>,
     count: usize,
     pub(super) element: u64,
@@ -124,20 +124,20 @@ impl<'a> Rank<'a> {
         Ok(self.surplus)
     }
 
-    /// Works.
+    /// Adds work.
     pub(super) fn work(&mut self, flops: f64) {
         self.sleep(flops * self.ticks_per_flop);
     }
 
-    /// Lets so many ticks go by.
+    /// Advances by this many ticks.
     pub(super) fn sleep(&mut self, ticks: f64) {
         let ticks = ticks + self.rest;
         self.rest = ticks.fract();
-        // What is beyond all times is the last one.
+        // Times beyond the range become the last one.
         self.time = self.time.saturating_add(ticks as u64);
     }
 
-    /// A call of a function, now.
+    /// Creates a call of a function at the current time.
     pub(super) fn call(&self, name: &str) -> Event {
         let function = self.functions.number(name).unwrap_or(u16::MAX);
         let mut event = blank(self.place, function, (self.time, Some(self.time)));
@@ -145,7 +145,7 @@ impl<'a> Rank<'a> {
         event
     }
 
-    /// A message to or from a rank, or from anybody.
+    /// Creates a message to or from a rank, or from any rank.
     pub(super) fn message(&self, peer: i64, tag: i64, bytes: u64) -> Result<Message, String> {
         let known = u32::try_from(peer).ok().filter(|it| *it < self.ranks);
         let peer = match (known, peer) {
@@ -162,7 +162,7 @@ impl<'a> Rank<'a> {
         })
     }
 
-    /// Begins to send or receive.
+    /// Begins a send or a receive.
     pub(super) fn begin(
         &mut self,
         event: &mut Event,
@@ -191,7 +191,7 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
-    /// Asks for the oldest request of a message, which stays: a replay finds out when the message comes, and a later wait completes it.
+    /// Tests the oldest request of a message, which stays: a replay determines when the message arrives, and a later wait completes it.
     pub(super) fn test(&self, key: Key) -> Result<Event, String> {
         if !self.open.contains_key(&key) {
             return Err(none(key));
@@ -262,7 +262,7 @@ fn none((from, to, tag): Key) -> String {
     format!("no message from {from} to {to} with tag {tag} was begun")
 }
 
-/// A message of which it is known who sent it.
+/// Returns the message if its sender is known.
 fn known(message: Option<Message>) -> Option<Message> {
     message.filter(|message| matches!(message.peer, Peer::Rank(_)))
 }

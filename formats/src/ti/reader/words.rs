@@ -1,8 +1,8 @@
 //! Words of a line: numbers, peers, datatypes.
 //!
-//! Called for each action.
+//! Used for each action.
 
-/// Bytes of the elements of datatypes, by SimGrid's numbers of them.
+/// Bytes of the elements of datatypes, by SimGrid's numbers.
 const DATATYPES: [u64; 30] = [
     8, 4, 1, 2, 8, 4, 1, 8, 1, 1, 2, 4, 8, 8, 16, 4, 1, 1, 2, 4, 8, 1, 2, 4, 8, 8, 16, 32, 8, 8,
 ];
@@ -10,17 +10,17 @@ const DATATYPES: [u64; 30] = [
 pub(super) const DOUBLE: u64 = 8;
 pub(super) const BYTE: u64 = 1;
 
-/// The rank that a line begins with: a number, or one after a `p`.
+/// Returns the rank at the beginning of a line: a number, or one after a `p`.
 pub(super) fn rank(word: &str) -> Option<u32> {
     word.strip_prefix('p').unwrap_or(word).parse().ok()
 }
 
-/// What is left of a line.
+/// The rest of a line.
 #[derive(Clone, Debug)]
 pub(super) struct Words<'l> {
     words: Vec<&'l str>,
     at: usize,
-    /// Bytes of elements whose datatype is not told.
+    /// Bytes of elements without a datatype.
     pub(super) element: u64,
 }
 
@@ -33,19 +33,19 @@ impl<'l> Words<'l> {
         }
     }
 
-    /// How many words are left.
+    /// Returns the number of remaining words.
     pub(super) fn left(&self) -> usize {
         self.words.len() - self.at
     }
 
-    /// The next word.
+    /// Returns the next word.
     pub(super) fn next(&mut self) -> Option<&'l str> {
         let word = self.words.get(self.at).copied();
         self.at += usize::from(word.is_some());
         word
     }
 
-    /// A count, which may be written as a number with a fraction.
+    /// Reads a count, which may be written as a number with a fraction.
     pub(super) fn count(&mut self) -> Result<u64, String> {
         let word = self.next().ok_or("a number is missing")?;
         let number = word.parse::<f64>().ok();
@@ -58,7 +58,7 @@ impl<'l> Words<'l> {
         }
     }
 
-    /// An amount of work: negative ones are none.
+    /// Reads an amount of work; negative values become 0.
     pub(super) fn work(&mut self) -> Result<f64, String> {
         let word = self.next().ok_or("an amount of work is missing")?;
         let number = word.parse::<f64>().ok().filter(|it| it.is_finite());
@@ -67,14 +67,14 @@ impl<'l> Words<'l> {
         Ok(number.max(0.0))
     }
 
-    /// A number that may be below zero.
+    /// Reads a number that may be negative.
     pub(super) fn signed(&mut self) -> Result<i64, String> {
         let word = self.next().ok_or("a number is missing")?;
         let number = word.parse();
         number.map_err(|_| format!("{word:?} stands where a number should"))
     }
 
-    /// So many counts.
+    /// Reads this many counts.
     pub(super) fn counts(&mut self, many: u32) -> Result<Vec<u64>, String> {
         if (many as usize) > self.left() {
             return Err(format!("{many} numbers should follow, one for each rank"));
@@ -82,7 +82,7 @@ impl<'l> Words<'l> {
         (0..many).map(|_| self.count()).collect()
     }
 
-    /// Bytes of an element: of the datatype that is told, if one is.
+    /// Returns the bytes of an element, by the datatype if there is one.
     pub(super) fn datatype(&mut self) -> Result<u64, String> {
         let Some(word) = self.next() else {
             return Ok(self.element);

@@ -1,6 +1,6 @@
 //! Collective operations of all ranks as actions.
 //!
-//! Counts are bytes: the reader's datatype is a byte where nothing else is said. Called by `ti`.
+//! Counts are bytes: the reader's default datatype is a byte here. Used by `ti`.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use belljar_collectives::Operation;
 
 use crate::messages::Together;
 
-/// Counts one after the other.
+/// Formats counts one after the other.
 fn counts(counts: impl IntoIterator<Item = u64>) -> String {
     let mut text = String::new();
     for count in counts {
@@ -17,7 +17,7 @@ fn counts(counts: impl IntoIterator<Item = u64>) -> String {
     text
 }
 
-/// The action, with its operands.
+/// Formats the action, with its operands.
 pub(super) fn action(together: Together<'_>) -> String {
     let call = together.call;
     let (bytes, root, work) = (call.bytes(), call.root, call.count);
@@ -85,7 +85,7 @@ pub(super) fn action(together: Together<'_>) -> String {
             let elements = work.saturating_mul(call.members.into());
             format!("reducescatter{} {elements}", counts(pieces))
         }
-        // Replays send the messages of neighbours straight, so that none comes here.
+        // Replays send the messages of neighbours directly, so these do not occur here.
         Operation::NeighborAllgather
         | Operation::NeighborAllgatherv
         | Operation::NeighborAlltoall

@@ -1,24 +1,24 @@
-//! The network, and which rank is where.
+//! The network, and the hosts of ranks.
 //!
-//! A platform file of SimGrid has hosts, switches and links as the network of a run; ways are the shortest ones. What a switch takes is
-//! given to the links on its sides. Queues, losses and frames have no place there. Called by `belljar trace export`.
+//! A platform file of SimGrid has hosts, switches and links like the network of a run; routes are the shortest ones. A switch's latency
+//! is assigned to the links on its sides. It has no queues, losses or frames. Used by `belljar trace export`.
 
 use std::io::{self, Write};
 
 use belljar_fabric::{Endpoint, Topology};
 
-/// What a job is played on.
+/// The network and hosts of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
     /// The network.
     pub topology: &'a Topology,
-    /// Floating-point operations that a processor carries out in a second.
+    /// Floating-point operations of a processor per second.
     pub flops_per_second: f64,
-    /// By rank, the host in the network.
+    /// The host of each rank in the network.
     pub hosts: &'a [u32],
 }
 
-/// The name of a place, as a value in XML.
+/// Returns the name of an endpoint, as a value in XML.
 fn name(place: Endpoint, topology: &Topology) -> String {
     let name = match place {
         Endpoint::Host(host) => format!("node{host}"),
@@ -33,7 +33,7 @@ fn name(place: Endpoint, topology: &Topology) -> String {
 /// Writes the network as a platform file.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write_platform(layout: &Layout<'_>, out: &mut dyn Write) -> io::Result<()> {
     let topology = layout.topology;
     writeln!(
@@ -79,7 +79,7 @@ pub fn write_platform(layout: &Layout<'_>, out: &mut dyn Write) -> io::Result<()
 /// Writes the host of each rank, one a line.
 ///
 /// # Errors
-/// Those of `out`.
+/// Returns the errors of `out`.
 pub fn write_hosts(layout: &Layout<'_>, out: &mut dyn Write) -> io::Result<()> {
     for host in layout.hosts {
         writeln!(out, "node{host}")?;

@@ -81,7 +81,7 @@ fn a_platform_has_every_host_and_every_link() {
     let text = String::from_utf8(out).expect("text");
     assert_eq!(text.matches("<host id=").count(), 3);
     assert_eq!(text.matches("<link id=").count(), 3);
-    // A link's own microsecond, and half of what the switch takes.
+    // A link's own microsecond, and half of the switch's latency.
     assert_eq!(
         text.matches("bandwidth=\"1000000000Bps\" latency=\"1.15us\"")
             .count(),

@@ -1,6 +1,7 @@
-//! What calls say about MPI objects: communicators, and the groups that they are made of.
+//! Facts of calls about MPI objects: communicators, and the groups that they are created from.
 //!
-//! Who is in a communicator is known before any call is made; a group of which one is made is told as its members, so that whoever reads the trace finds the same ones. Called for each call.
+//! The members of a communicator are known before any call is generated. A group that becomes one is written with its members, so that readers of the trace find the same
+//! ones. Used for each call.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +11,15 @@ use super::{At, RankCalls};
 use crate::generate::groups::lengths;
 use crate::model::{Class, Counter, Shape};
 
-/// Groups of a process, followed from group to group so often at most.
+/// Most groups of a process that are followed from one to the next.
 const MOST_STEPS: u32 = 64;
 
-/// Groups that calls of a class make.
+/// Groups that calls of a class create.
 #[derive(Clone, Debug)]
 pub(super) struct MadeGroups<'m> {
-    /// By number, how.
+    /// The origin of each group, by number.
     groups: BTreeMap<u32, &'m GroupMembers>,
-    /// By number, the communicator that is made of it.
+    /// The communicator created from each group, by number.
     communicators: BTreeMap<u32, u32>,
 }
 
@@ -51,7 +52,8 @@ impl<'m> MadeGroups<'m> {
         own
     }
 
-    /// The group of a whole communicator that a group is made from, and that communicator; `None` for one that is a whole communicator itself, or made of none.
+    /// Returns the group of a whole communicator from which a group is derived, and that communicator. `None` for a group that is a whole communicator itself, or without
+    /// such an origin.
     fn whole(&self, group: u32) -> Option<(u32, u32)> {
         let mut number = group;
         for _ in 0..MOST_STEPS {
@@ -72,7 +74,7 @@ impl<'m> MadeGroups<'m> {
 }
 
 impl RankCalls<'_> {
-    /// The members of a group of which a communicator is made, as ranks of a group that was made before.
+    /// Returns the members of a communicator's group, as ranks of a group created earlier.
     fn group(&self, number: u32) -> Option<GroupMembers> {
         let made = self.made.communicators.get(&number)?;
         let (from, whole) = self.made.whole(number)?;
@@ -83,7 +85,7 @@ impl RankCalls<'_> {
         Some(GroupMembers::Include(Some(from), ranks?))
     }
 
-    /// What the call says about MPI objects.
+    /// Returns the call's fact about MPI objects.
     pub(super) fn fact(&self, fact: Fact, shape: &Shape, at: At) -> Fact {
         match fact {
             Fact::Launch(mut launch) => {

@@ -1,6 +1,6 @@
-//! The role by which ranks are told apart, and what is learned by it.
+//! The role that distinguishes ranks, and its results.
 //!
-//! Of all roles the simplest is taken by which all calls follow rules. Called by `learn`.
+//! The simplest role by which all calls follow rules is selected. Used by `learn`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,21 +16,21 @@ use crate::relation::Grid;
 use crate::run::Run;
 use crate::values::{Hint, Values};
 
-/// The result of the simplest role that explains all ranks.
+/// Returns the result of the simplest role that explains all ranks.
 ///
 /// # Errors
-/// [`LearnError::NoRule`] or [`LearnError::Kinds`] if no role does.
+/// Returns [`LearnError::NoRule`] or [`LearnError::Kinds`] if no role does.
 pub(super) fn chosen(runs: &[Run], growing: &[Growing]) -> Result<(Role, Learned), LearnError> {
     let mut learned = None;
     let mut why = None;
     let mut failed: BTreeSet<Vec<usize>> = BTreeSet::new();
-    // First with loops that all of a kind turn equally often, then with what they turn in the mean.
+    // First with equal turns of loops for all ranks of a kind, then with their mean turns.
     let roles = roles(runs, growing);
     for (exact, (kinds, role)) in [true, false]
         .into_iter()
         .flat_map(|it| roles.iter().map(move |role| (it, role)))
     {
-        // Distinctions that lead to the same kinds of ranks have the same outcome.
+        // Roles with the same kinds of ranks have the same result.
         if failed.contains(kinds) {
             continue;
         }
@@ -54,7 +54,7 @@ pub(super) fn chosen(runs: &[Run], growing: &[Growing]) -> Result<(Role, Learned
     })
 }
 
-/// The same with the rules that some calls leave open as those of the grid that other calls have.
+/// Returns the same, with ambiguous rules of calls resolved by the grid of other calls.
 fn settled(
     runs: &[Run],
     growing: &[Growing],
@@ -84,7 +84,7 @@ pub(super) struct Learned {
 }
 
 impl Learned {
-    /// The grid that most calls have whose rules the runs tell apart from others.
+    /// Returns the most common grid of calls whose rules are unambiguous in the runs.
     fn grid(&self) -> Option<Grid> {
         let mut counts: BTreeMap<Grid, usize> = BTreeMap::new();
         for grid in &self.findings.grids {
@@ -97,7 +97,7 @@ impl Learned {
     }
 }
 
-/// The calls of each kind of ranks, by their role. `None` if ranks of a kind have different calls.
+/// Returns the calls of each kind of ranks, by their role. `None` if ranks of a kind have different calls.
 fn by_role(
     runs: &[Run],
     growing: &[Growing],

@@ -1,29 +1,30 @@
 //! Ranks whose calls have the same loops.
 //!
-//! Sequences are read by the loops of others, if they can be. Called by `learn`.
+//! Sequences are parsed by the loops of others, if possible. Used by `learn`.
 
 use std::collections::BTreeMap;
 
 use super::sequences;
 use crate::structure::{Reading, Structure};
 
-/// Sequences whose loops are tried for another one, at most.
+/// Most sequences whose loops are tried for another one.
 const MOST_FOLDED: usize = 6;
 
-/// A rank of a run, as its class has it.
+/// A rank of a run, in its class.
 pub(super) struct Member {
     pub(super) run: usize,
     pub(super) rank: u32,
     pub(super) reading: Reading,
 }
 
-/// A class in the making.
+/// A class under construction.
 pub(super) struct Growing {
     pub(super) structure: Structure,
     pub(super) members: Vec<Member>,
 }
 
-/// The classes of all ranks of all runs: those with the longest sequences first, and of these the ones whose calls have one token each.
+/// Returns the classes of all ranks of all runs, beginning with the longest sequences, and among these with the ones whose calls have a single
+/// token.
 pub(super) fn classes(runs: &[Vec<Vec<sequences::Tokens>>]) -> Vec<Growing> {
     let mut sequences: BTreeMap<&Vec<sequences::Tokens>, Vec<(usize, u32)>> = BTreeMap::new();
     for (number, ranks) in runs.iter().enumerate() {
@@ -61,7 +62,8 @@ pub(super) fn classes(runs: &[Vec<Vec<sequences::Tokens>>]) -> Vec<Growing> {
     classes
 }
 
-/// The structure of a sequence, and its reading: of its own loops and those of the `longest` sequences, the ones by which most of `all` are read.
+/// Returns the structure of a sequence, and its parse: among its own loops and those of the `longest` sequences, the ones that parse most of
+/// `all`.
 fn structure(
     tokens: &Vec<sequences::Tokens>,
     longest: &[&Vec<sequences::Tokens>],

@@ -1,12 +1,12 @@
-//! What one call of a class is, over all its instances.
+//! One call of a class, over all its instances.
 //!
-//! Called by `learn`.
+//! Used by `learn`.
 
-/// Instances of calls.
+/// Collection of calls' instances.
 mod gather;
 /// Peers and roots as relations of ranks.
 mod peers;
-/// Who is in communicators that a call makes.
+/// Members of communicators that a call creates.
 mod shape;
 
 use std::cell::RefCell;
@@ -25,10 +25,10 @@ use crate::values::{Hint, Sample, Spread, Values};
 pub(super) use gather::{Instance, gather};
 use peers::Peers;
 
-/// Instances of the longest list of tags or completions that is kept.
+/// Longest list of tags or completions that is kept.
 const LONGEST: usize = 1 << 12;
 
-/// Makes the template of a call from its instances, and adds findings about its rules.
+/// Creates the model of a call from its instances, and adds findings about its rules.
 pub(super) fn call_model(
     all: &[Instance<'_>],
     (class, token): (usize, u32),
@@ -72,12 +72,12 @@ pub(super) fn call_model(
     Ok(call)
 }
 
-/// Findings about rules of calls, apart from the rules.
+/// Findings about rules of calls, separate from the rules.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Rules that the runs do not tell apart, in words.
+    /// Rules that the runs do not distinguish, in words.
     pub(super) unsure: Vec<String>,
-    /// Grids of rules that they tell apart from others.
+    /// Grids of rules that are unambiguous in the runs.
     pub(super) grids: Vec<Grid>,
 }
 
@@ -85,22 +85,22 @@ pub(super) struct Findings {
 struct Look<'l, 'r> {
     all: &'l [Instance<'r>],
     class: usize,
-    /// The grid that the peers of other calls have.
+    /// The grid of the peers of other calls.
     likely: Option<Likely>,
-    /// The grid among whose ranks data are divided.
+    /// The grid over whose ranks data are divided.
     data: Option<Grid>,
     /// The token of the call.
     token: u32,
     /// Bytes of all classes.
     pools: &'l Pools,
-    /// Grids of rules that the runs tell apart from others.
+    /// Grids of rules that are unambiguous in the runs.
     grids: RefCell<Vec<Grid>>,
-    /// Rules that the runs do not tell apart, in words.
+    /// Rules that the runs do not distinguish, in words.
     unsure: RefCell<Vec<String>>,
 }
 
 impl Look<'_, '_> {
-    /// Times by the call before.
+    /// Returns the times by the previous call.
     fn times(&self) -> Result<Vec<Times>, LearnError> {
         let mut counts: BTreeMap<Option<u32>, usize> = BTreeMap::new();
         for it in self.all {
@@ -135,7 +135,7 @@ impl Look<'_, '_> {
         samples.collect()
     }
 
-    /// Values of all instances that have one.
+    /// Returns the values of all instances that have one.
     fn values(
         &self,
         what: &'static str,
@@ -182,7 +182,7 @@ impl Look<'_, '_> {
             transfer.is_none_or(|it| it.peer == Peer::Any)
         };
         let found = match self.peers(receives, peer) {
-            // The order in which messages came to a wildcard is no rule of the program's.
+            // The order in which messages arrived at a wildcard is not a rule of the program.
             Err(_) if self.all.iter().all(any) => Peers::default(),
             found => found?,
         };
@@ -241,7 +241,7 @@ impl Look<'_, '_> {
         )
     }
 
-    /// The instances of a rank that has most of them.
+    /// Returns the instances of the rank with the most instances.
     fn longest(&self) -> Vec<&Instance<'_>> {
         let key = |it: &Instance<'_>| (it.number, it.rank);
         let most = self.all.iter().max_by_key(|it| (it.count, it.run.ranks));
@@ -292,7 +292,7 @@ impl Look<'_, '_> {
 
     fn completes(&self) -> Completes {
         let all_of = |it: &Instance<'_>| it.completes.len() as u32 == it.open;
-        // One request that is the only one open is all of them, or the first.
+        // A single open request could be both all of them and the first.
         let several = self.all.iter().any(|it| it.completes.len() > 1);
         if let Some(first) = self.all.first()
             && self.all.iter().all(|it| it.completes == first.completes)

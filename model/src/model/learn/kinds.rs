@@ -1,6 +1,6 @@
 //! Kinds of ranks by roles.
 //!
-//! Roles that make fewer kinds are simpler. A role by which each run has kinds of its own learns runs by heart. Called by `learn`.
+//! Roles with fewer kinds are simpler. A role by which each run has different kinds only memorises the runs. Used by `learn`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::LearnError;
 use super::classes::{Growing, Member};
 use crate::run::{Run, Step};
 
-/// Roles with the kinds that they make of the runs' ranks, those with the fewest kinds first.
+/// Returns roles with their kinds of the runs' ranks, in ascending order of the number of kinds.
 pub(super) fn roles(runs: &[Run], growing: &[Growing]) -> Vec<(Vec<usize>, Role)> {
     let all = Role::all().into_iter();
     let mut all: Vec<_> = all
@@ -22,7 +22,7 @@ pub(super) fn roles(runs: &[Run], growing: &[Growing]) -> Vec<(Vec<usize>, Role)
     all
 }
 
-/// True if the two largest numbers of ranks have ranks of one kind: else each run is learned by heart.
+/// True if the two largest numbers of ranks have ranks of a common kind; otherwise, each run is only memorised.
 fn generalizes(runs: &[Run], role: Role) -> bool {
     let mut all: Vec<u32> = runs.iter().map(|run| run.ranks).collect();
     all.sort_unstable();
@@ -35,7 +35,7 @@ fn generalizes(runs: &[Run], role: Role) -> bool {
     kinds(*few).any(|kind| known.contains(&kind))
 }
 
-/// The kind of each rank of each run by a role, numbered in the order in which they are met.
+/// Returns the kind of each rank of each run by a role, numbered in the order of appearance.
 fn partition(runs: &[Run], growing: &[Growing], role: Role) -> Vec<usize> {
     let mut numbers: BTreeMap<u64, usize> = BTreeMap::new();
     let members = growing.iter().flat_map(|own| &own.members);
@@ -47,7 +47,7 @@ fn partition(runs: &[Run], growing: &[Growing], role: Role) -> Vec<usize> {
     kinds.collect()
 }
 
-/// A rank that is of another class in another run, with the first call in which both differ.
+/// Returns a rank that is of another class in another run, with the first call in which both differ.
 pub(super) fn differing(runs: &[Run], growing: &[Growing]) -> Option<LearnError> {
     let mut known: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     let members = growing.iter().enumerate();
@@ -70,10 +70,10 @@ pub(super) fn differing(runs: &[Run], growing: &[Growing]) -> Option<LearnError>
     None
 }
 
-/// A call for people: its function, where it was called, and whether it made a communicator with its caller.
+/// Describes a call: its function, its call site, and whether it created a communicator with its caller.
 pub(super) fn called(event: &Event) -> String {
     let site = event.site.0.as_ref().and_then(|stack| stack.0.first());
-    // With this `belljar trace sites` has the line.
+    // `belljar trace sites` shows the line for this.
     let site = site.map_or_else(String::new, |frame| {
         let file = frame.file.as_ref().map_or("?", |file| &file.path);
         format!(" at {file}+{:#x}", frame.address)

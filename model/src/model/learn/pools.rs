@@ -1,6 +1,7 @@
 //! Bytes of calls of all classes of ranks.
 //!
-//! Ranks at borders of a grid have classes of their own, some of which only large runs have. A message to the next rank of a row has the same function of ranks in all of them, which more runs tell. Called by `learn`.
+//! Ranks at borders of a grid have separate classes, and some of these classes only occur in large runs. A message to the next rank of a row has the same function of
+//! ranks in all of them, which has more runs. Used by `learn`.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::values::{Hint, Sample, Values};
 pub(super) struct Pools(BTreeMap<(u32, usize), Values>);
 
 impl Pools {
-    /// Those of calls that several classes make, where one function or division gives all of them.
+    /// Collects the values of calls that several classes make, if one function or division reproduces all of them.
     pub(super) fn of(runs: &[Run], growing: &[Growing], grid: Option<Grid>) -> Self {
         let mut all: BTreeMap<(u32, usize), Vec<Sample>> = BTreeMap::new();
         if growing.len() < 2 {
@@ -44,7 +45,7 @@ impl Pools {
         Self(values.collect())
     }
 
-    /// The bytes of a message of calls with this token.
+    /// Returns the bytes of a message of calls with this token.
     pub(super) fn bytes(&self, token: u32, at: usize) -> Option<&Values> {
         self.0.get(&(token, at))
     }

@@ -1,21 +1,22 @@
-//! Runs compared: are they of one program?
+//! Comparison of runs, to detect different programs.
 //!
-//! A program is known by the files that call MPI, with their build IDs, and by the functions that it calls. Called by `learn`.
+//! A program is identified by the files that call MPI, with their build IDs, and by the functions that it calls. Used by
+//! `learn`.
 
 use std::collections::BTreeSet;
 
 use super::LearnError;
 use crate::run::Run;
 
-/// Names of one kind, at most, in a message.
+/// Most names of one kind in a message.
 const NAMED: usize = 4;
 
-/// The program of a run, as far as its trace identifies it.
+/// The identity of a run's program, as far as its trace contains it.
 struct Identity<'r> {
     name: &'r str,
     /// Paths and build IDs of the files that call MPI, without libraries.
     files: BTreeSet<(&'r str, &'r [u8])>,
-    /// The scenario's name, which is the program's where no other was given, without numbers at its end.
+    /// The scenario's name, by default the program's, without numbers at its end.
     scenario: &'r str,
     /// Functions of MPI that it calls.
     functions: BTreeSet<&'static str>,
@@ -60,7 +61,7 @@ fn named(all: BTreeSet<&str>) -> String {
     format!("{}{more}", first.join(", "))
 }
 
-/// Functions that one of two runs calls alone, in words; `None` where both call the same.
+/// Describes functions that only one of two runs calls; `None` if both call the same.
 fn difference(one: &Identity<'_>, other: &Identity<'_>) -> Option<String> {
     let alone = |a: &Identity<'_>, b: &Identity<'_>| {
         let own: BTreeSet<&str> = a.functions.difference(&b.functions).copied().collect();
@@ -73,10 +74,10 @@ fn difference(one: &Identity<'_>, other: &Identity<'_>) -> Option<String> {
     (!both.is_empty()).then(|| both.join(", and "))
 }
 
-/// Warnings about runs that may be of different programs.
+/// Returns warnings about runs that may be of different programs.
 ///
 /// # Errors
-/// [`LearnError::Programs`] for runs of programs in different files that call different functions.
+/// Returns [`LearnError::Programs`] for runs of programs in different files that call different functions.
 pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
     let mut warnings = Vec::new();
     let all: Vec<Identity<'_>> = runs.iter().map(Identity::of).collect();
@@ -86,7 +87,7 @@ pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
     for other in others {
         let known = !first.files.is_empty() && !other.files.is_empty();
         let same_file = first.files.intersection(&other.files).next().is_some();
-        // Traces without call sites have the scenario's name alone.
+        // Traces without call sites only have the scenario's name.
         let other_program = match known {
             true => !same_file,
             false => first.scenario != other.scenario,
@@ -100,7 +101,7 @@ pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
                     difference,
                 });
             }
-            // The build of a program that chooses by the number of ranks is one.
+            // A single build may choose its calls by the number of ranks.
             (Some(_), false) if same_file => {}
             (Some(difference), false) => warnings.push(format!(
                 "{} and {} may be runs of different programs: {difference}",
@@ -119,7 +120,7 @@ pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
     Ok(warnings)
 }
 
-/// A program's name with the beginning of its build ID.
+/// Formats a program's name with the beginning of its build ID.
 fn described(of: &Identity<'_>) -> String {
     let files = of.files.iter().take(NAMED).map(|(path, build)| {
         let digits: String = build

@@ -1,7 +1,7 @@
 //! Calls of ranks as sequences of tokens.
 //!
-//! Calls that are alike have the same token. Without call sites, calls of a function at several places look alike, so that loops of a program that follow one another run together. Then tags, bytes and the
-//! way to the peer tell calls apart: to the next rank of a row or of a column, across the diagonal. Called by `learn`.
+//! Equivalent calls have the same token. Without call sites, calls of a function at several places look alike, so that consecutive loops of a program merge. Then tags,
+//! bytes and the way to the peer distinguish calls: to the next rank of a row or of a column, across the diagonal. Used by `learn`.
 
 /// Ways to peers.
 mod ways;
@@ -13,7 +13,7 @@ use belljar_trace::{Event, Peer, Transfer};
 use crate::run::Run;
 pub(super) use ways::Ways;
 
-/// Tags of one function that tell its calls apart, at most: others count something.
+/// Most tags of one function that distinguish its calls: more of them are counters.
 const MOST_TAGS: usize = 32;
 
 /// Properties that distinguish calls, the fewest first.
@@ -21,11 +21,11 @@ const MOST_TAGS: usize = 32;
 pub(crate) enum Distinction {
     /// The function, its call site, and the communicator.
     Site,
-    /// Tags, too, where all runs have the same.
+    /// Also tags, if all runs have the same.
     Tag,
-    /// The way to the peer, too.
+    /// Also the way to the peer.
     Way,
-    /// Bytes that all runs have, too.
+    /// Also bytes that all runs have.
     Bytes,
 }
 
@@ -34,10 +34,10 @@ impl Distinction {
     pub(crate) const ALL: [Self; 4] = [Self::Site, Self::Tag, Self::Way, Self::Bytes];
 }
 
-/// Tokens that a call may have, the preferred one first: in small grids the ways to several neighbours are one.
+/// Possible tokens of a call, the preferred one first: in small grids the ways to several neighbours coincide.
 pub(super) type Tokens = Vec<u32>;
 
-/// The sequences of all ranks of all runs, by run and rank.
+/// Returns the sequences of all ranks of all runs, by run and rank.
 pub(super) fn sequences(runs: &[Run], by: Distinction) -> Vec<Vec<Vec<Tokens>>> {
     let common = Common::of(runs);
     let ways = (by >= Distinction::Way).then(|| Ways::of(runs));
@@ -101,7 +101,7 @@ impl Common {
             };
         };
         for other in all {
-            // Tags count something where runs have others.
+            // Tags are counters if they differ between runs.
             common
                 .tags
                 .retain(|token, tags| other.tags.get(token).is_none_or(|it| it == tags));
@@ -132,7 +132,7 @@ impl Common {
     }
 }
 
-/// Messages of a call that have a peer.
+/// Returns the messages of a call with a peer.
 fn messages(event: &Event) -> impl Iterator<Item = &Transfer> {
     let all = event.transfers.iter();
     all.filter(|it| !it.is_access() && it.peer != Peer::Null)

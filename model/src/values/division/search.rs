@@ -1,38 +1,39 @@
 //! Divisions that explain samples, the simplest first.
 //!
-//! Factors that know no number of points are tried first, with a unit and an offset that two samples give. Then numbers of points are tried, one after the other. Called by `division`.
+//! Factors without a number of points are tried first, with a unit and an offset determined by two samples. Then numbers of points are tried, one after the other. Used
+//! by `division`.
 
 use std::collections::BTreeMap;
 
 use super::{Division, Factor, Lie, Rounding};
 use crate::relation::{Grid, Place};
 
-/// Points along a dimension, at most.
+/// Most points along a dimension.
 const MOST_POINTS: u32 = 1 << 11;
 
-/// Samples that are looked at, at most: some of each run.
+/// Most samples that are used: some of each run.
 const MOST_SAMPLES: usize = 1 << 12;
 
-/// Divisions of a family that are compared, at most.
+/// Most divisions of a family that are compared.
 const MOST_FOUND: usize = 4;
 
-/// Relative differences below this are noise of the calculation.
+/// Smaller relative differences are numerical noise.
 const SAME: f64 = 1e-9;
 
-/// A place, the problem's size there, and the value.
+/// A position, the problem's size there, and the value.
 pub(in crate::values) type Known = (Place, f64, f64);
 
-/// A sample with its place in a grid.
+/// A sample with its position in a grid.
 struct Seen {
     lie: Lie,
     size: f64,
     value: f64,
 }
 
-/// The simplest division that gives all of these values; `prefer` is the grid that the program has.
+/// Returns the simplest division that reproduces all of these values; `prefer` is the program's grid.
 pub(in crate::values) fn find(known: &[Known], prefer: Option<Grid>) -> Option<Division> {
     let known = distinct(known)?;
-    // Of the program's own grid first, then of others: by lengths, by parts of points, by their bounds.
+    // The program's own grid comes first, then others: by lengths, by parts of points, by their bounds.
     let own = prefer
         .into_iter()
         .flat_map(|grid| FAMILIES.map(|family| (grid, family)));
@@ -42,7 +43,7 @@ pub(in crate::values) fn find(known: &[Known], prefer: Option<Grid>) -> Option<D
             .filter(move |grid| Some(*grid) != prefer);
         grids.map(move |grid| (grid, family))
     });
-    // Two numbers of ranks, all of whose values are the same in a run, leave a number of points open.
+    // With two numbers of ranks and equal values within each run, the number of points is ambiguous.
     let enough = numbers(&known) > 2 || varying(&known);
     let mut first: Option<Division> = None;
     for (grid, family) in own.chain(others) {
@@ -68,7 +69,7 @@ pub(in crate::values) fn find(known: &[Known], prefer: Option<Grid>) -> Option<D
     first
 }
 
-/// The count of different numbers of ranks.
+/// Returns the count of distinct numbers of ranks.
 fn numbers(known: &[Known]) -> usize {
     let mut all: Vec<u32> = known.iter().map(|it| it.0.ranks).collect();
     all.dedup();
@@ -86,13 +87,13 @@ fn varying(known: &[Known]) -> bool {
 /// Kinds of divisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
-    /// By lengths of dimensions alone.
+    /// Only lengths of dimensions.
     Lengths,
-    /// By a rank's part of a number of points.
+    /// A rank's part of a number of points.
     Parts,
-    /// By lengths of dimensions, and an offset.
+    /// Lengths of dimensions, and an offset.
     Offsets,
-    /// By the smallest or the largest part.
+    /// The smallest or the largest part.
     Bounds,
 }
 
@@ -104,7 +105,7 @@ const FAMILIES: [Family; 4] = [
     Family::Bounds,
 ];
 
-/// Each place once; `None` where a place has several values, or there is no more than one number of ranks.
+/// Returns each position once; `None` if a position has several values, or there is only one number of ranks.
 fn distinct(known: &[Known]) -> Option<Vec<Known>> {
     let mut all: BTreeMap<(u32, u32, u64), Known> = BTreeMap::new();
     for it in known {
@@ -128,7 +129,7 @@ fn same(a: f64, b: f64) -> bool {
     (a - b).abs() <= SAME * a.abs().max(b.abs()).max(1.0)
 }
 
-/// Grids of one to four dimensions.
+/// Returns grids of one to four dimensions.
 fn grids() -> Vec<Grid> {
     let all = (1..=4).flat_map(|dimensions| {
         [false, true].map(|ascending| Grid {
@@ -154,7 +155,7 @@ fn differ(a: &Division, b: &Division, known: &[Known]) -> bool {
     })
 }
 
-/// Divisions of a family over a grid.
+/// Returns divisions of a family over a grid.
 fn of_grid(known: &[Known], grid: Grid, family: Family) -> Vec<Division> {
     let seen = known.iter().map(|(place, size, value)| Seen {
         lie: grid.lie(*place),
@@ -181,7 +182,7 @@ fn of_grid(known: &[Known], grid: Grid, family: Family) -> Vec<Division> {
     all.take(MOST_FOUND).collect()
 }
 
-/// Products of lengths of dimensions.
+/// Returns products of lengths of dimensions.
 fn lengths(dimensions: u8) -> Vec<Vec<Factor>> {
     let kinds: [fn(u8) -> Factor; 4] = [
         Factor::PerLength,
@@ -207,9 +208,9 @@ fn lengths(dimensions: u8) -> Vec<Vec<Factor>> {
     single.chain(pairs).chain(cells).collect()
 }
 
-/// Products of parts of one to three dimensions.
+/// Returns products of parts of one to three dimensions.
 fn parts(dimensions: u8, roundings: &[Rounding]) -> Vec<Vec<Factor>> {
-    // Grids of more are tried without numbers of points.
+    // Grids of more dimensions are tried without numbers of points.
     let sets = 1_u32..if dimensions > 3 { 1 } else { 1 << dimensions };
     let sets = sets.map(|set| (0..dimensions).filter(|it| set >> it & 1 == 1).collect());
     let mut sets: Vec<Vec<u8>> = sets.collect();
@@ -231,7 +232,7 @@ fn parts(dimensions: u8, roundings: &[Rounding]) -> Vec<Vec<Factor>> {
     all
 }
 
-/// Points more than a part along each of so many dimensions: none, one, or two for layers on both sides.
+/// Returns the points added to a part along each dimension: none, one, or two for layers on both sides.
 fn layers(count: usize) -> Vec<Vec<i8>> {
     let mut all = vec![vec![0; count], vec![1; count], vec![2; count]];
     let mixed = (1..(1_u32 << count) - 1).map(|set| {
@@ -242,7 +243,7 @@ fn layers(count: usize) -> Vec<Vec<i8>> {
     all
 }
 
-/// A unit and an offset by which a product of lengths gives all values.
+/// Returns a unit and an offset by which a product of lengths reproduces all values.
 fn by_lengths(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Division> {
     let first = seen.first()?;
     let x = product(&factors, first, 0);
@@ -261,7 +262,7 @@ fn by_lengths(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Divisio
         },
         unsure: false,
     };
-    // An offset needs a third number of ranks that says so.
+    // An offset needs a third number of ranks as confirmation.
     let mut ranks: Vec<u32> = seen.iter().map(|it| all_of(&it.lie)).collect();
     ranks.sort_unstable();
     ranks.dedup();
@@ -270,7 +271,7 @@ fn by_lengths(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Divisio
     (enough && seen.iter().all(holds)).then_some(division)
 }
 
-/// The product of factors; 0 where the grid lacks a dimension.
+/// Returns the product of factors; 0 if the grid lacks a dimension.
 fn product(factors: &[Factor], of: &Seen, points: u32) -> f64 {
     let factors = factors.iter();
     factors.fold(1.0, |product, it| {
@@ -282,7 +283,7 @@ fn all_of(lie: &[(u32, u32)]) -> u32 {
     lie.iter().map(|it| it.0).product()
 }
 
-/// Numbers of points, one for each size, by whose parts a unit gives all values.
+/// Returns numbers of points, one for each size, by whose parts a unit reproduces all values.
 fn by_parts(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Division> {
     let mut sizes: Vec<f64> = seen.iter().map(|it| it.size).collect();
     sizes.sort_by(f64::total_cmp);
@@ -305,7 +306,7 @@ fn by_parts(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Division>
         let own = product(&factors, start, points);
         let unit = start.value / own;
         let near = own > 0.0 && same(product(&factors, other, points) * unit, other.value);
-        // Units are whole: bytes of so many numbers.
+        // Units are integers: bytes of a number of values.
         let whole = same(unit, unit.round()) && unit >= 1.0;
         (near && whole && fits(start.size, points, unit)).then_some(())?;
         let others = sizes.iter().map(|size| {

@@ -1,39 +1,38 @@
-//! Gathers whose result all get.
+//! Gathers with the result at all ranks.
 //!
-//! Blocks have the numbers of their ranks. With pieces, the forms are the same but for their bytes, except that the ring sends large pieces
-//! in parts.
+//! Blocks have the numbers of their ranks. With pieces, the algorithms differ only in their bytes, except that the ring splits large
+//! pieces.
 
 use super::parts::{Parts, numbers};
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Bytes of a part of a piece in the ring, at most (`MPIR_CVAR_ALLGATHERV_PIPELINE_MSG_SIZE`).
+/// Most bytes of a part of a piece in the ring (`MPIR_CVAR_ALLGATHERV_PIPELINE_MSG_SIZE`).
 const PIPELINE: u64 = 32768;
 
-/// Bytes of all pieces, at most, for which they are sent in parts: more than this no node holds, and the number of
-/// parts is bounded.
+/// Most bytes of all pieces for which they are split: no node holds more than this, and the number of parts is bounded.
 const MOST_IN_PARTS: u64 = 1 << 36;
 
-/// The pieces of all ranks; `None` when there are too few.
+/// Returns the pieces of all ranks; `None` if there are too few.
 pub(super) fn pieces(call: &Call) -> Option<Parts> {
     let pieces = call.received.get(..call.members as usize)?;
     Some(Parts::of(pieces.iter().copied()))
 }
 
-/// A block of each rank.
+/// Returns a block of each rank.
 pub(super) fn equal(call: &Call) -> Parts {
     let block = call.bytes();
     Parts::of((0..call.members).map(|_| block))
 }
 
-/// Partners twice as far away each time.
+/// Builds recursive doubling.
 pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     if call.bytes() > 0 {
         doubled(call, &equal(call), to);
     }
 }
 
-/// The same, with pieces.
+/// Builds the same, with pieces.
 pub(crate) fn doubling_pieces(call: &Call, to: &mut Builder) {
     if let Some(parts) = pieces(call).filter(|parts| parts.total() > 0) {
         doubled(call, &parts, to);
@@ -57,21 +56,22 @@ fn doubled(call: &Call, parts: &Parts, to: &mut Builder) {
     }
 }
 
-/// Bruck's.
+/// Builds Bruck's algorithm.
 pub(crate) fn brucks(call: &Call, to: &mut Builder) {
     if call.bytes() > 0 {
         bruck(call, &equal(call), to);
     }
 }
 
-/// The same, with pieces.
+/// Builds the same, with pieces.
 pub(crate) fn brucks_pieces(call: &Call, to: &mut Builder) {
     if let Some(parts) = pieces(call).filter(|parts| parts.total() > 0) {
         bruck(call, &parts, to);
     }
 }
 
-/// Each rank has the blocks from its own on, going round, and gets as many again from the one that has those after them.
+/// Each rank has the consecutive blocks from its own on, modulo the number of ranks, and receives as many again from the rank with the
+/// following ones.
 fn bruck(call: &Call, parts: &Parts, to: &mut Builder) {
     let members = call.members;
     let run = |first: u32, count: u32| {
@@ -93,7 +93,7 @@ fn bruck(call: &Call, parts: &Parts, to: &mut Builder) {
     to.copy(parts.total());
 }
 
-/// In a ring.
+/// Builds a ring.
 pub(crate) fn ring(call: &Call, to: &mut Builder) {
     let block = call.bytes();
     if block == 0 {
@@ -108,7 +108,7 @@ pub(crate) fn ring(call: &Call, to: &mut Builder) {
     }
 }
 
-/// In a ring, pieces of more than [`PIPELINE`] bytes in parts. Parts of one piece have its number: only the last counts.
+/// Builds a ring, with pieces of more than [`PIPELINE`] bytes in parts. Parts of one piece have its number: only the last counts.
 pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
     let Some(pieces) = call.received.get(..call.members as usize) else {
         return;
@@ -137,12 +137,12 @@ pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
     }
 }
 
-/// What a rank of the ring sends, or receives: pieces downward from one on, going round.
+/// The progress of a rank in the ring, in sending or in receiving: pieces downward from one on, modulo the number of ranks.
 struct Side {
     piece: u32,
-    /// Bytes of the piece that are done.
+    /// Bytes of the piece that are complete.
     done: u64,
-    /// Bytes of all that is to come.
+    /// Remaining bytes of all pieces.
     open: u64,
 }
 

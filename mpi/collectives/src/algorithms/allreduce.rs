@@ -1,6 +1,6 @@
-//! Reductions whose result all get.
+//! Reductions with the result at all ranks.
 //!
-//! Block 0 is the whole buffer, where it is not cut; else blocks are its parts.
+//! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
 use super::fold::{Aside, Fold};
 use super::parts::{Parts, numbers};
@@ -8,7 +8,7 @@ use super::reduce::scatter_by_halves;
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Partners twice as far away each time.
+/// Builds recursive doubling.
 pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     let fold = Fold::of(call.members, Aside::Even);
@@ -23,7 +23,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     fold.leave(call.rank, bytes, || vec![0], to);
 }
 
-/// Rabenseifner's: a reduce-scatter by halves, then an allgather in the opposite order.
+/// Builds Rabenseifner's algorithm: a reduce-scatter by halves, then an allgather in the opposite order.
 pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
     let fold = Fold::of(call.members, Aside::Even);
     let parts = Parts::even(call.count, call.element, fold.power);
@@ -33,7 +33,7 @@ pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
     fold.leave(call.rank, parts.total(), whole, to);
 }
 
-/// The same, by whoever has this new number.
+/// Builds the same, for the rank with this new number.
 pub(super) fn scatter_allgather_folded(
     fold: &Fold,
     parts: &Parts,

@@ -1,18 +1,19 @@
-//! Exchanges of each with each.
+//! Exchanges of all ranks with all.
 //!
 //! The block from rank `a` to rank `b` has the number `a * members + b`. A rank's block to itself is copied.
 
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Partners at a time (`MPIR_CVAR_ALLTOALL_THROTTLE`).
+/// Number of partners at a time (`MPIR_CVAR_ALLTOALL_THROTTLE`).
 const THROTTLE: u32 = 32;
 
 fn block(call: &Call, from: u32, to: u32) -> u64 {
     u64::from(from) * u64::from(call.members) + u64::from(to)
 }
 
-/// Bruck's: a block that has to go far goes by the bits of its distance, with all others whose distance has the bit.
+/// Builds Bruck's algorithm: a block travels by the bits of its distance, together with all others whose distance has
+/// the bit.
 pub(crate) fn brucks(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if bytes == 0 {
@@ -26,7 +27,7 @@ pub(crate) fn brucks(call: &Call, to: &mut Builder) {
         let with_bit = || (1..members).filter(move |distance| distance & mask != 0);
         let sum = bytes.saturating_mul(with_bit().count() as u64);
         let blocks = || {
-            // It has come from as far as the bits before this one say.
+            // It has come the distance of the bits below this one.
             let own = with_bit().map(|distance| {
                 let from = call.before(distance & (mask - 1));
                 let towards = (u64::from(from) + u64::from(distance)) % u64::from(members);
@@ -40,7 +41,7 @@ pub(crate) fn brucks(call: &Call, to: &mut Builder) {
     to.copy(whole);
 }
 
-/// All at once, some partners at a time.
+/// Builds an exchange all at once, with some partners at a time.
 pub(crate) fn scattered(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if bytes > 0 {
@@ -48,7 +49,7 @@ pub(crate) fn scattered(call: &Call, to: &mut Builder) {
     }
 }
 
-/// The same, with pieces; empty ones are not sent.
+/// Builds the same, with pieces; empty ones are not sent.
 pub(crate) fn scattered_pieces(call: &Call, to: &mut Builder) {
     let of = |pieces: &[u64], rank: u32| pieces.get(rank as usize).copied().unwrap_or(0);
     scatter(
@@ -88,7 +89,8 @@ fn scatter(
     to.copy(sent(call.rank));
 }
 
-/// One partner after the other: in powers of two each with each, else with the next and the one before.
+/// Builds an exchange with one partner after the other: for powers of two by pairs, otherwise with the next and the
+/// previous rank.
 pub(crate) fn pairwise(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if bytes == 0 {
@@ -105,7 +107,7 @@ pub(crate) fn pairwise(call: &Call, to: &mut Builder) {
     }
 }
 
-/// One partner after the other, in the order of ranks, each block in the other's place.
+/// Builds an exchange with one partner after the other, in the order of ranks, each block replacing the other.
 pub(crate) fn replace(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if bytes > 0 {
@@ -113,7 +115,7 @@ pub(crate) fn replace(call: &Call, to: &mut Builder) {
     }
 }
 
-/// The same, with pieces.
+/// Builds the same, with pieces.
 pub(crate) fn replace_pieces(call: &Call, to: &mut Builder) {
     let of = |rank: u32| call.received.get(rank as usize).copied().unwrap_or(0);
     in_place(call, of, to);

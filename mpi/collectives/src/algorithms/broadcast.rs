@@ -1,13 +1,13 @@
 //! From one to all.
 //!
-//! Short data goes down a binomial tree. Long data is scattered down the tree, and then all gather the pieces. The
-//! pieces have numbers from the root on.
+//! Short data is sent down a binomial tree. Long data is scattered down the tree, and then all ranks gather the pieces.
+//! The pieces are numbered from the root on.
 
 use super::parts::{Parts, numbers};
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Down a binomial tree. Only `MPI_Bcast` leaves out messages without data.
+/// Builds a binomial tree. Only `MPI_Bcast` omits messages without data.
 pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if bytes == 0 && !call.nonblocking {
@@ -30,7 +30,7 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Pieces go down a binomial tree, each subtree's together; empty messages are not sent.
+/// Builds a scatter of pieces down a binomial tree, with each subtree's together; empty messages are not sent.
 pub(super) fn scatter(call: &Call, parts: &Parts, to: &mut Builder) {
     let relative = call.relative();
     let mut mask = 1;
@@ -59,7 +59,7 @@ pub(super) fn scatter(call: &Call, parts: &Parts, to: &mut Builder) {
     }
 }
 
-/// Scattered, then gathered by all in a ring.
+/// Builds a scatter, then a gather by all in a ring.
 pub(crate) fn ring(call: &Call, to: &mut Builder) {
     if call.bytes() == 0 {
         return;
@@ -80,7 +80,7 @@ pub(crate) fn ring(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Scattered, then gathered by all with partners twice as far away each time.
+/// Builds a scatter, then a gather by all with recursive doubling.
 pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     if call.bytes() == 0 {
         return;

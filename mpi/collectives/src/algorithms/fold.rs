@@ -1,34 +1,34 @@
-//! Ranks that are more than a power of two.
+//! Ranks beyond a power of two.
 //!
-//! Of the first ranks, as many pairs as there are ranks too many, one of each pair hands its data to the other and stands
-//! aside. The others have new numbers, below the power of two. Used by reductions.
+//! Of the first ranks, there are as many pairs as there are ranks beyond the power of two. In each pair, one hands its data to the other
+//! and stands aside. The others have new numbers, below the power of two. Used by reductions.
 
 use std::ops::Range;
 
 use super::parts::{Parts, numbers};
 use crate::schedule::Builder;
 
-/// Which of a pair stands aside.
+/// The rank of a pair that stands aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aside {
-    /// That with the even rank.
+    /// The even rank.
     Even,
-    /// That with the odd one.
+    /// The odd rank.
     Odd,
 }
 
-/// How ranks fold.
+/// The folding of ranks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fold {
-    /// The greatest power of two that is no more than the ranks.
+    /// The greatest power of two up to the number of ranks.
     pub(super) power: u32,
-    /// How many ranks are too many.
+    /// The number of ranks beyond the power.
     pub(super) pairs: u32,
     aside: Aside,
 }
 
 impl Fold {
-    /// For so many ranks, at least one.
+    /// Creates the folding for this number of ranks, at least one.
     pub(super) fn of(members: u32, aside: Aside) -> Self {
         let power = 1 << members.max(1).ilog2();
         Self {
@@ -38,12 +38,12 @@ impl Fold {
         }
     }
 
-    /// Whether the rank is one of a pair.
+    /// True if the rank is in a pair.
     pub(super) fn is_paired(&self, rank: u32) -> bool {
         rank < 2 * self.pairs
     }
 
-    /// The new number of a rank; `None` for one that stands aside.
+    /// Returns the new number of a rank; `None` for one that stands aside.
     pub(super) fn number(&self, rank: u32) -> Option<u32> {
         if !self.is_paired(rank) {
             return Some(rank - self.pairs);
@@ -52,7 +52,7 @@ impl Fold {
         (even != (self.aside == Aside::Even)).then_some(rank / 2)
     }
 
-    /// The rank that has this new number.
+    /// Returns the rank with this new number.
     pub(super) fn rank(&self, number: u32) -> u32 {
         if number >= self.pairs {
             return number + self.pairs;
@@ -60,7 +60,7 @@ impl Fold {
         number * 2 + u32::from(self.aside == Aside::Even)
     }
 
-    /// Whoever stands aside hands `bytes` to its partner, which combines them. Returns the new number.
+    /// Hands `bytes` from each rank that stands aside to its partner, which combines them. Returns the new number.
     pub(super) fn enter(
         &self,
         rank: u32,
@@ -78,8 +78,8 @@ impl Fold {
         number
     }
 
-    /// Of each pair each hands one half of the data to the other, and combines what it gets with its own half. Then whoever stands aside
-    /// hands over its half, too. `parts` are as many as [`power`](Self::power) says. Returns the new number.
+    /// Exchanges halves of the data in each pair; each rank combines the received half with its own. Then the rank that stands aside
+    /// also hands over its half. There are as many `parts` as [`power`](Self::power). Returns the new number.
     pub(super) fn enter_by_halves(
         &self,
         rank: u32,
@@ -108,7 +108,7 @@ impl Fold {
         number
     }
 
-    /// Whoever stood aside gets `bytes` of the result from its partner.
+    /// Hands `bytes` of the result to the ranks that stood aside.
     pub(super) fn leave(
         &self,
         rank: u32,
@@ -125,8 +125,7 @@ impl Fold {
     }
 }
 
-/// The greatest power of two that is no more than the members, and of a rank from there on the one as far below it, which has that
-/// one in turn.
+/// Returns the greatest power of two up to the number of members, and a rank's partner at that distance, if there is one.
 pub(super) fn pairs_above(rank: u32, members: u32) -> (u32, Option<u32>) {
     let power = 1 << members.max(1).ilog2();
     let partner = match rank {

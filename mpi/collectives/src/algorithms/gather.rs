@@ -5,7 +5,7 @@
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Up a binomial tree, each subtree's blocks together.
+/// Builds a binomial tree, with each subtree's blocks together.
 pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     let block = call.bytes();
     if block == 0 {
@@ -33,7 +33,7 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     }
 }
 
-/// From each straight to the root, which takes them all at once; empty pieces are not sent.
+/// Builds messages from each rank directly to the root, which receives them all at once; empty pieces are not sent.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     if call.rank != call.root {
         let bytes = call.sent.first().copied().unwrap_or(0);

@@ -1,14 +1,14 @@
-//! What Open MPI's algorithms have of their own.
+//! Algorithms that only Open MPI has.
 //!
-//! Where an algorithm is MPICH's, too, that is used. The modules `basic` and `tuned` carry out blocking operations, `libnbc`
-//! the nonblocking ones. Data is not cut in segments: `tuned` could, but its fixed rules ask for none. The forms are those of Open MPI 4.1
-//! (`ompi/mca/coll/base`, `ompi/mca/coll/basic`, `ompi/mca/coll/libnbc`). Called by `open_mpi::algorithm`.
+//! If MPICH has the same algorithm, that one is used. The modules `basic` and `tuned` implement blocking operations, `libnbc` the
+//! nonblocking ones. Data is not segmented: `tuned` supports segments, but its fixed rules request none. The algorithms are those of Open
+//! MPI 4.1 (`ompi/mca/coll/base`, `ompi/mca/coll/basic`, `ompi/mca/coll/libnbc`). Used by `open_mpi::algorithm`.
 
-/// Gathers whose result all get.
+/// Gathers with the result at all ranks.
 pub(crate) mod allgather;
-/// Reductions whose result all get.
+/// Reductions with the result at all ranks.
 pub(crate) mod allreduce;
-/// Exchanges of each with each.
+/// Exchanges of all ranks with all.
 pub(crate) mod alltoall;
 /// Barriers.
 pub(crate) mod barrier;
@@ -18,7 +18,7 @@ pub(crate) mod broadcast;
 pub(crate) mod gather;
 /// Reductions to one, and prefixes.
 pub(crate) mod reduce;
-/// Reductions of which each gets a part.
+/// Reductions with a part of the result at each rank.
 pub(crate) mod reduce_scatter;
-/// Who is above and below whom.
+/// Trees of ranks.
 mod trees;

@@ -1,13 +1,13 @@
 //! Reductions to one.
 //!
-//! Block 0 is the whole buffer, where it is not cut; else blocks are its parts.
+//! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
 use super::fold::{Aside, Fold};
 use super::parts::{Parts, numbers};
 use crate::call::{Call, relative};
 use crate::schedule::Builder;
 
-/// Up a binomial tree. A reduction that is not commutative goes to rank 0, which sends it on.
+/// Builds a binomial tree. A noncommutative reduction goes to rank 0, which sends the result to the root.
 pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     if call.count == 0 {
         return;
@@ -21,8 +21,8 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     up_binomial(call, (top, own), absolute, to);
 }
 
-/// Up a binomial tree whose top is rank `top`, from number `own` in it, `rank` being that of a number; from the top to the
-/// root, where that is another one.
+/// Builds a binomial tree with root rank `top`, for number `own` in it; `rank` maps numbers to ranks. If `top` is not the operation's root,
+/// it sends the result there.
 pub(crate) fn up_binomial(
     call: &Call,
     (top, own): (u32, u32),
@@ -50,17 +50,17 @@ pub(crate) fn up_binomial(
     }
 }
 
-/// Which parts a rank has after a reduce-scatter by halves, with partners twice as far away each time.
+/// The parts of a rank after a reduce-scatter by halves, with recursive doubling.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Half {
     /// The first part.
     pub(super) first: u32,
-    /// How many.
+    /// The number of parts.
     pub(super) count: u32,
 }
 
 impl Half {
-    /// The half of a rank with this new number, and the other one, of these parts when `mask` is its partner's distance.
+    /// Splits these parts into the half of a rank with this new number, and the other one, for a partner at distance `mask`.
     pub(super) fn split(self, number: u32, mask: u32) -> (Self, Self) {
         let count = self.count / 2;
         let [low, high] = [self.first, self.first + count].map(|first| Self { first, count });
@@ -75,8 +75,8 @@ impl Half {
     }
 }
 
-/// The reduce-scatter that both of Rabenseifner's algorithms begin with, by whoever has this new number. Returns the parts that it has before
-/// each round, and what it has in the end.
+/// Builds the reduce-scatter at the beginning of both of Rabenseifner's algorithms, for the rank with this new number. Returns its parts
+/// before each round, and at the end.
 pub(super) fn scatter_by_halves(
     number: u32,
     fold: &Fold,
@@ -104,13 +104,13 @@ pub(super) fn scatter_by_halves(
     (before, has)
 }
 
-/// Rabenseifner's: a reduce-scatter by halves, then a gather up a binomial tree.
+/// Builds Rabenseifner's algorithm: a reduce-scatter by halves, then a gather up a binomial tree.
 pub(crate) fn scatter_gather(call: &Call, to: &mut Builder) {
     if call.count == 0 {
         return;
     }
     let fold = Fold::of(call.members, Aside::Odd);
-    // Both forms divide the elements in ways of their own.
+    // Both forms divide the elements differently.
     let parts = match call.nonblocking {
         true => Parts::last_longest(call.count, call.element, fold.power),
         false => Parts::even(call.count, call.element, fold.power),
@@ -120,7 +120,7 @@ pub(crate) fn scatter_gather(call: &Call, to: &mut Builder) {
     scatter_gather_folded(call, &fold, &parts, number, to);
 }
 
-/// The same, by whoever has this new number.
+/// Builds the same, for the rank with this new number.
 pub(super) fn scatter_gather_folded(
     call: &Call,
     fold: &Fold,
@@ -156,7 +156,7 @@ pub(super) fn scatter_gather_folded(
     }
 }
 
-/// What number `number` has before each round of a reduce-scatter by halves.
+/// Returns the parts of number `number` before each round of a reduce-scatter by halves.
 fn histories(number: u32, power: u32) -> Vec<Half> {
     let mut has = Half {
         first: 0,
@@ -172,7 +172,7 @@ fn histories(number: u32, power: u32) -> Vec<Half> {
     before
 }
 
-/// Gathers what the reduce-scatter left to number `top`, in the opposite order.
+/// Gathers the results of the reduce-scatter at number `top`, in the opposite order.
 fn gather_halves(
     number: u32,
     top: u32,
@@ -184,7 +184,7 @@ fn gather_halves(
     for (round, had) in before.into_iter().enumerate().rev() {
         let mask = 1 << round;
         let partner = number ^ mask;
-        // Numbers that differ from the root's in the lower bits are below it in the tree.
+        // Numbers that differ from the root's only in the lower bits are below it in the tree.
         if partner >> round == top >> round {
             let own = has.run();
             to.send(rank_of(partner), parts.bytes(own.clone()), || numbers(own));

@@ -1,6 +1,6 @@
-//! Reductions of which each gets a part.
+//! Reductions with a part of the result at each rank.
 //!
-//! Blocks have the numbers of the ranks that get them. All of the forms take equal blocks, too.
+//! Blocks have the numbers of the ranks that receive them. All algorithms also support equal blocks.
 
 use super::fold::{Aside, Fold};
 use super::parts::{Parts, numbers};
@@ -9,7 +9,7 @@ use belljar_mpi::Operation;
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// What each rank gets; `None` when that is nothing for all of them, or there are too few pieces.
+/// Returns the bytes of each rank's result; `None` if all are empty, or if there are too few pieces.
 pub(super) fn pieces(call: &Call) -> Option<Vec<u64>> {
     let pieces = match call.operation {
         Operation::ReduceScatter => call.sent.get(..call.members as usize)?.to_vec(),
@@ -18,14 +18,14 @@ pub(super) fn pieces(call: &Call) -> Option<Vec<u64>> {
     pieces.iter().any(|bytes| *bytes > 0).then_some(pieces)
 }
 
-/// Halves, with partners half as far away each time; empty messages are not sent.
+/// Builds halves, with the distance of partners halved in each round; empty messages are not sent.
 pub(crate) fn halving(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
     };
     let parts = Parts::of(pieces.iter().copied());
     let fold = Fold::of(call.members, Aside::Even);
-    // Whoever takes part has its partner's block, too: a run of blocks for each new number.
+    // A participating rank also has its partner's block: a run of blocks for each new number.
     let first = |number: u32| match number {
         number if number >= fold.power => call.members,
         number if number < fold.pairs => number * 2,
@@ -61,7 +61,7 @@ pub(crate) fn halving(call: &Call, to: &mut Builder) {
     }
 }
 
-/// One partner after the other.
+/// Builds exchanges with one partner after the other.
 pub(crate) fn pairwise(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
@@ -77,7 +77,7 @@ pub(crate) fn pairwise(call: &Call, to: &mut Builder) {
     }
 }
 
-/// By halves, in the order of ranks: before, blocks are put in the order of their mirrored numbers.
+/// Builds halves in the order of ranks, with blocks sorted by their bit-reversed numbers before.
 pub(crate) fn noncommutative(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
@@ -101,8 +101,8 @@ pub(crate) fn noncommutative(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Partners twice as far away each time. Each sends all blocks but those of the ranks that it has exchanged with so far.
-/// Where ranks are no power of two, those without a partner get what came from others.
+/// Builds recursive doubling. Each rank sends all blocks except those of the ranks that it has exchanged with so far.
+/// For other numbers of ranks than powers of two, ranks without a partner get the data that others received.
 pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
@@ -136,7 +136,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Those whose partners do not exist get what came from the tree of the others, down a binomial tree.
+/// Passes the data of the other tree down a binomial tree to the ranks whose partners do not exist.
 fn pass_on(
     call: &Call,
     (mask, own): (u32, u32),

@@ -1,11 +1,11 @@
 //! Prefixes, and barriers.
 //!
-//! Block 0 of a prefix is what a rank has combined with the partners so far.
+//! Block 0 of a prefix is the rank's combined data of its partners so far.
 
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Rounds in which each rank hears of one twice as far away.
+/// Builds rounds in which each rank receives from one twice as far away.
 pub(crate) fn dissemination(call: &Call, to: &mut Builder) {
     let mut mask = 1;
     while mask < call.members {
@@ -14,7 +14,7 @@ pub(crate) fn dissemination(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Partners twice as far away each time, as far as there are any.
+/// Builds recursive doubling, as far as partners exist.
 pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     if call.count == 0 {
         return;

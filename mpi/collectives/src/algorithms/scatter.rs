@@ -5,7 +5,7 @@
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Down a binomial tree, each subtree's blocks together.
+/// Builds a binomial tree, with each subtree's blocks together.
 pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     let block = call.bytes();
     if block == 0 {
@@ -36,7 +36,7 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     }
 }
 
-/// From the root straight to each, all at once; empty pieces are not sent.
+/// Builds messages from the root directly to each rank, all at once; empty pieces are not sent.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     if call.rank != call.root {
         let bytes = call.received.first().copied().unwrap_or(0);

@@ -6,7 +6,7 @@ use super::*;
 use crate::schedule::{Action, Schedule};
 use crate::tables::{Choice, Tables};
 
-/// Table of compositions and table of the network, as a library has them.
+/// Table of compositions and table of the network, as in a library.
 const LIBRARY: &[u8] = br#"x{"collective=barrier":{"comm_type=intra":{"comm_hierarchy=parent":{"composition=MPIDI_Barrier_intra_composition_alpha":{}},
 "comm_hierarchy=any":{"composition=MPIDI_Barrier_intra_composition_beta":{}}}},
 "collective=bcast":{"comm_hierarchy=parent":{"avg_msg_size<100":{"composition=MPIDI_Bcast_intra_composition_alpha":{}},
@@ -27,10 +27,10 @@ fn tables() -> Tables {
     Tables::of_library(&library).expect("tables")
 }
 
-/// A message: the ranks that its sender has heard of, and its bytes.
+/// A message: the ranks whose data it contains, and its bytes.
 type OnTheWay = (BTreeSet<u32>, u64);
 
-/// Carries out the schedules of all ranks; the ranks that each has heard of, and how many messages go from one node to another.
+/// Executes the schedules of all ranks. Returns the ranks whose data each has received, and the number of messages between nodes.
 fn carried_out(schedules: &[Schedule], of: &[u32]) -> (Vec<BTreeSet<u32>>, usize) {
     let mut heard: Vec<BTreeSet<u32>> = (0..of.len() as u32).map(|it| [it].into()).collect();
     let mut way: BTreeMap<(u32, u32), VecDeque<OnTheWay>> = BTreeMap::new();
@@ -100,7 +100,7 @@ const LAYOUTS: [&[u32]; 5] = [
     &[0, 0, 0, 0, 1],
 ];
 
-/// Carries out calls of all ranks that have this composition; for each rank the ranks whose data it has, and the number of messages between nodes.
+/// Executes calls of all ranks with this composition. Returns for each rank the ranks whose data it has, and the number of messages between nodes.
 fn heard(
     of: &[u32],
     expected: NodeComposition,
@@ -178,7 +178,8 @@ fn stages_of_a_rank_are_those_of_its_place() {
             .root(3)
     };
     let sends = |rank| staged(call(rank), &of).1.sends().collect::<Vec<_>>();
-    // The root passes the data to the first rank of its node, that to the first of the other, and both to the rest of their nodes, the root among them.
+    // The root passes the data to the first rank of its node, which passes it to the first of the other node. Both pass it to the rest of their
+    // nodes, including the root.
     assert_eq!(sends(3), [(2, 10)]);
     assert_eq!(sends(2), [(0, 10), (3, 10)]);
     assert_eq!(sends(0), [(1, 10)]);
@@ -236,7 +237,7 @@ fn long_reductions_end_at_rank_0() {
     assert_eq!([1, 3, 5].map(sends), [[]; 3]);
 }
 
-/// Messages of two ranks as in runs of MPICH 4.0.2, with a number of elements that is odd.
+/// Messages of two ranks as in runs of MPICH 4.0.2, with an odd number of elements.
 #[test]
 fn reductions_divide_odd_numbers_by_their_form() {
     let call = Call::new(Operation::Reduce, 2, 0).elements(257, 8);

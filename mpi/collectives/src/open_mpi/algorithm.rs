@@ -1,6 +1,6 @@
 //! Open MPI's own algorithms by their names, and their schedules.
 //!
-//! "Linear" is what the library calls an operation without a tree. Called by [`Algorithm`](crate::Algorithm).
+//! "Linear" is the library's name for an operation without a tree. Used by [`Algorithm`](crate::Algorithm).
 
 use crate::algorithms::open_mpi::{
     allgather, allreduce, alltoall, barrier, broadcast, gather, reduce, reduce_scatter,
@@ -9,20 +9,20 @@ use crate::call::Call;
 use crate::schedule::Builder;
 use serde::{Deserialize, Serialize};
 
-/// How Open MPI carries out an operation where it does that in another way than MPICH.
+/// An algorithm of Open MPI that MPICH does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum OpenMpiAlgorithm {
-    /// No messages: there is no data.
+    /// No messages, as there is no data.
     Nothing,
-    /// All tell rank 0, which tells all.
+    /// All ranks send to rank 0, which answers all.
     BarrierLinear,
-    /// Partners twice as far away each time; those from the power of two on tell one below it.
+    /// With the distance of partners doubled in each round; ranks from the power of two on have a partner below it.
     BarrierRecursiveDoubling,
     /// Up a binomial tree, and down again.
     BarrierTree,
-    /// From the root straight to each.
+    /// From the root directly to each rank.
     BroadcastLinear,
-    /// From each to the next.
+    /// From each rank to the next.
     BroadcastChain,
     /// A half down each side of a binary tree, then exchanged.
     BroadcastSplitBinaryTree,
@@ -30,29 +30,29 @@ pub enum OpenMpiAlgorithm {
     BroadcastBinaryTree,
     /// Down a binomial tree, the nearest first.
     BroadcastBinomialTree,
-    /// Down a tree of base 4.
+    /// Down a tree of radix 4.
     BroadcastKnomialTree,
-    /// Pieces down a binomial tree, then gathered by all, with partners twice as far away each time.
+    /// Pieces down a binomial tree, then gathered by all, with the distance of partners doubled in each round.
     BroadcastScatterAllgather,
-    /// As [`BroadcastBinomialTree`](Self::BroadcastBinomialTree), the root in rank 0's place.
+    /// As [`BroadcastBinomialTree`](Self::BroadcastBinomialTree), with the root and rank 0 swapped.
     BroadcastSwappedBinomialTree,
-    /// From each straight to the root.
+    /// From each rank directly to the root.
     GatherLinear,
-    /// From each straight to the root, once that asks for it.
+    /// From each rank directly to the root, on the root's request.
     GatherLinearSynchronised,
-    /// From each straight to the root, empty pieces, too.
+    /// From each rank directly to the root, including empty pieces.
     GathervLinear,
-    /// From the root straight to each.
+    /// From the root directly to each rank.
     ScatterLinear,
-    /// From the root straight to each, empty pieces, too.
+    /// From the root directly to each rank, including empty pieces.
     ScattervLinear,
-    /// From each straight to each.
+    /// From each rank directly to all others.
     AllgatherLinear,
-    /// With the one neighbour and the other in turns, two blocks at a time.
+    /// With both neighbours in turns, two blocks at a time.
     AllgatherNeighborExchange,
     /// As [`AllgatherLinear`](Self::AllgatherLinear), with pieces.
     AllgathervLinear,
-    /// In a ring, each piece as a whole.
+    /// In a ring, with whole pieces.
     AllgathervRing,
     /// As [`AllgatherNeighborExchange`](Self::AllgatherNeighborExchange), with pieces.
     AllgathervNeighborExchange,
@@ -60,35 +60,35 @@ pub enum OpenMpiAlgorithm {
     AllgathervGatherBroadcast,
     /// All at once.
     AlltoallLinear,
-    /// One partner after the other, going round.
+    /// One partner after the other, modulo the number of members.
     AlltoallPairwise,
-    /// In place, those before and after the caller at every distance.
+    /// In place, with the ranks before and after the caller at every distance.
     AlltoallInPlace,
-    /// All at once, empty pieces, too.
+    /// All at once, including empty pieces.
     AlltoallvLinear,
-    /// One partner after the other, going round, empty pieces, too.
+    /// One partner after the other, modulo the number of members, including empty pieces.
     AlltoallvPairwise,
     /// All at once, without empty pieces.
     AlltoallvNonempty,
     /// As [`AlltoallInPlace`](Self::AlltoallInPlace), without empty pieces.
     AlltoallvInPlace,
-    /// As [`AlltoallvInPlace`](Self::AlltoallvInPlace), but for the opposite rank's piece.
+    /// As [`AlltoallvInPlace`](Self::AlltoallvInPlace), except for the opposite rank's piece.
     AlltoallwInPlace,
-    /// From each straight to the root.
+    /// From each rank directly to the root.
     ReduceLinear,
-    /// From each to the one before it.
+    /// From each rank to the previous one.
     ReduceChain,
     /// Up a binary tree.
     ReduceBinaryTree,
     /// Up a binary tree in the order of ranks.
     ReduceOrderedBinaryTree,
-    /// Rabenseifner's: a reduce-scatter by halves, then a gather.
+    /// Rabenseifner's algorithm: a reduce-scatter by halves, then a gather.
     ReduceHalvingGather,
-    /// Up a binomial tree, the root in rank 0's place.
+    /// Up a binomial tree, with the root and rank 0 swapped.
     ReduceSwappedBinomialTree,
-    /// From each to the one before it in fragments, the root in rank 0's place.
+    /// From each rank to the previous one in fragments, with the root and rank 0 swapped.
     ReduceSwappedChain,
-    /// All straight to rank 0, and straight back.
+    /// All ranks directly to rank 0, and back.
     AllreduceLinear,
     /// Up a binomial tree, and down again.
     AllreduceBinomialTree,
@@ -96,24 +96,24 @@ pub enum OpenMpiAlgorithm {
     AllreduceReduceBroadcast,
     /// A reduce-scatter and an allgather in a ring.
     AllreduceRing,
-    /// The same, which begins with the next rank's part.
+    /// The same, beginning with the next rank's part.
     AllreduceShiftedRing,
-    /// Rabenseifner's: a reduce-scatter by halves, then an allgather.
+    /// Rabenseifner's algorithm: a reduce-scatter by halves, then an allgather.
     AllreduceHalvingDoubling,
     /// A reduction and a scatter.
     ReduceScatterByRoot,
-    /// Up a binomial tree, and straight to each.
+    /// Up a binomial tree, and directly to each rank.
     ReduceScatterBinomialTree,
     /// In a ring.
     ReduceScatterRing,
-    /// Halves, with partners twice as far away each time, then to whom they belong to.
+    /// Halves, with the distance of partners doubled in each round, then to their owners.
     ReduceScatterButterfly,
-    /// From each to the next.
+    /// From each rank to the next.
     ScanLinear,
 }
 
 impl OpenMpiAlgorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 49] = [
         Self::Nothing,
         Self::BarrierLinear,
@@ -166,7 +166,7 @@ impl OpenMpiAlgorithm {
         Self::ScanLinear,
     ];
 
-    /// Builds the caller's part of a sound call of a communicator of two members at least.
+    /// Builds the caller's part of a valid call of a communicator of at least two members.
     pub(crate) fn build(self, call: &Call, to: &mut Builder) {
         let build = match self {
             Self::Nothing => return,

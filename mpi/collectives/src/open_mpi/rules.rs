@@ -1,6 +1,6 @@
-//! Which algorithm Open MPI's module `tuned` takes for which call.
+//! Choice of algorithms by Open MPI's module `tuned`.
 //!
-//! The rules are text of this crate's own, read once. Called by `open_mpi::choose`.
+//! The rules are a text of this crate, read once. Used by `open_mpi::choose`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,18 +11,18 @@ use belljar_mpi::Operation;
 
 use crate::call::Call;
 
-/// The rules; the file says how they are written.
+/// The rules; the file describes their syntax.
 const TEXT: &str = include_str!("../../data/open-mpi-4.1.txt");
 
-/// Algorithms, each with the bytes below which it is taken.
+/// Algorithms, each with the bytes below which it applies.
 type Row = Vec<(Algorithm, u64)>;
 
-/// Rows, each with the number of members below which it holds, by the operation and whether order counts.
+/// Rows, each with the number of members below which it applies, by the operation and whether order matters.
 type Rules = BTreeMap<(Operation, bool), Vec<(u32, Row)>>;
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| parse(TEXT).unwrap_or_default());
 
-/// What is taken for a blocking call.
+/// Chooses the algorithm for a blocking call.
 pub(super) fn tuned(call: &Call) -> Option<Algorithm> {
     let rows = RULES
         .get(&(call.operation, !call.commutative))
@@ -35,11 +35,11 @@ pub(super) fn tuned(call: &Call) -> Option<Algorithm> {
     let (_, row) = rows.iter().find(|(below, _)| call.members < *below)?;
     let (algorithm, _) = row.iter().find(|(_, below)| bytes < *below)?;
     Some(match algorithm {
-        // It takes powers of two alone, and gives others to Bruck's.
+        // It only supports powers of two, and falls back to Bruck's algorithm.
         Algorithm::AllgatherRecursiveDoubling if !call.members.is_power_of_two() => {
             Algorithm::AllgatherBrucks
         }
-        // With equal blocks in powers of two, blocks change places before instead of after.
+        // With equal blocks in powers of two, blocks are reordered before instead of after.
         Algorithm::OpenMpi(Own::ReduceScatterButterfly)
             if call.operation == Operation::ReduceScatterBlock
                 && call.members.is_power_of_two() =>

@@ -1,4 +1,4 @@
-//! What is taken for which call.
+//! Choices of algorithms.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Each algorithm on communicators of many sizes: every message has its receive, and everything arrives where it should.
+//! Each algorithm on communicators of many sizes: every message has its receive, and all data arrives where it should.
 
 use std::collections::BTreeSet;
 
@@ -210,7 +210,7 @@ fn alltoalls_bring_each_what_each_has_for_it() {
         // More than 32, so that partners come in several turns.
         for members in sizes(algorithm).chain([70]) {
             let in_pieces = matches!(algorithm, AlltoallvScattered | AlltoallvPairwiseReplace);
-            // In place, what goes out is as much as what comes in.
+            // In place, as many bytes are sent as received.
             let piece = |from: u32, to: u32| match in_pieces {
                 true => u64::from(from * to + from + to) % 4 * 10,
                 false => 24,
@@ -334,7 +334,7 @@ fn scans_combine_what_lower_ranks_have() {
     }
 }
 
-/// Whatever Open MPI takes for a call: each message has its receive, of the same size, and no rank waits for ever.
+/// For every choice of Open MPI, each message has a receive of the same size, and no rank waits forever.
 #[test]
 fn open_mpis_messages_meet_their_receives() {
     let tables = Tables::open_mpi();
@@ -351,7 +351,7 @@ fn open_mpis_messages_meet_their_receives() {
                 (20_000, false),
                 (1 << 21, true),
             ] {
-                // Many members exchange many messages whatever the count is.
+                // Large communicators have many messages for any count.
                 if members > 40 && !matches!(count, 1 | 20_000) {
                     continue;
                 }
@@ -410,7 +410,7 @@ proptest! {
     }
 }
 
-/// MPICH's `MPI_Ibcast` sends its messages also where they have no data, `MPI_Bcast` does not.
+/// MPICH's `MPI_Ibcast` also sends its messages if they have no data, `MPI_Bcast` does not.
 #[test]
 fn a_nonblocking_broadcast_of_nothing_is_messages_too() {
     let algorithm = Algorithm::BroadcastBinomial;

@@ -1,4 +1,4 @@
-//! Tables as libraries have them, and others.
+//! Tables of libraries, and others.
 
 use proptest::prelude::*;
 

@@ -1,12 +1,12 @@
-//! When flows end, the first of them at hand, where each end may change at any time.
+//! The ends of flows, with the first one available, where each end may change at any time.
 //!
-//! A binary heap that knows where each flow stands in it: a change moves one flow. Equal times have the order of numbers. Used by networks of flows.
+//! A binary heap with the position of each flow: a change moves one flow. Ties are in the order of numbers. Used by networks of flows.
 
 use belljar_sim::Time;
 
 use crate::network::MessageId;
 
-/// A flow that stands nowhere.
+/// The position of a flow outside of the heap.
 const NOWHERE: u32 = u32::MAX;
 
 /// Ends of flows, by flow.
@@ -19,7 +19,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// The first end, with its flow.
+    /// Returns the first end, with its flow.
     pub(super) fn first(&self) -> Option<(Time, MessageId)> {
         self.heap.first().copied()
     }
@@ -36,7 +36,7 @@ impl Ends {
         Some(first)
     }
 
-    /// A flow ends then, whenever it was to end before.
+    /// Sets the end of a flow, replacing an earlier one.
     pub(super) fn set(&mut self, id: MessageId, time: Time) {
         if self.places.len() <= id as usize {
             self.places.resize(id as usize + 1, NOWHERE);
@@ -51,7 +51,7 @@ impl Ends {
         self.sink(place);
     }
 
-    /// Moves the end at a position towards the front; returns its new position.
+    /// Moves the end at a position towards the front, and returns its new position.
     fn rise(&mut self, mut place: usize) -> usize {
         let own = self.heap[place];
         while place > 0 {
@@ -113,7 +113,7 @@ mod tests {
                 first.map(|(_, id)| all.remove(&id));
             } else {
                 let id = (random.next_u64() % 60) as u32;
-                // Few times: many are equal.
+                // A small range of times, so that many are equal.
                 let time = Time::from_ps(random.next_u64() % 40);
                 ends.set(id, time);
                 all.insert(id, time);

@@ -1,8 +1,8 @@
-//! Max-min fair rates, by filling: all flows' rates grow alike, and those on a link that is full stay as they are.
+//! Max-min fair rates, by filling: all flows' rates grow equally, until a link on the flow's route is full.
 //!
-//! When a flow begins or ends, rates are given anew to those that share a link with it, out of what all others leave of their links; those others keep theirs until something
-//! begins or ends on a link of their own. So a change costs as much as links are shared, and not as much as there are flows in the network. Links never carry more than they can.
-//! Rates are bytes a picosecond. All steps are in the order of numbers, so sums are the same each time. Called by flows.
+//! When a flow begins or ends, the rates of the flows that share a link with it are recomputed from the capacity that all others leave. The others keep their rates until
+//! a change on one of their own links. The cost of a change therefore depends on the sharing of links, and not on the number of flows in the network. Links never carry
+//! more than their capacity. Rates are bytes a picosecond. All steps are in the order of numbers, so sums are reproducible. Used by networks of flows.
 
 /// Flows and links as plain values.
 mod state;
@@ -21,25 +21,25 @@ struct Flow {
     rest: f64,
     since: u64,
     rate: f64,
-    /// The last change that it was part of.
+    /// The last change that involved it.
     change: u64,
-    /// Whether its rate is settled in that.
+    /// True if its rate is settled in that change.
     settled: bool,
 }
 
-/// A link, and what flows have of it.
+/// A link, and the rates of its flows.
 #[derive(Clone, Debug)]
 struct Link {
     /// Bytes a picosecond.
     capacity: f64,
     flows: Vec<FlowId>,
-    /// Rates of its flows together.
+    /// Sum of its flows' rates.
     used: f64,
-    /// Bytes that it carried or will have.
+    /// Bytes that it has carried or will carry for the current flows.
     carried: f64,
-    /// The last change that it was part of.
+    /// The last change that involved it.
     change: u64,
-    /// What is left of it for those of that change that are not settled, and how many they are.
+    /// The remaining capacity for flows of that change that are not settled, and their number.
     left: f64,
     open: u32,
 }
@@ -52,24 +52,24 @@ pub(super) struct Sharing {
     change: u64,
     /// Flows whose rates changed.
     changed: Vec<FlowId>,
-    /// Flows and links of the present change, kept for their room.
+    /// Flows and links of the current change, kept to reuse their memory.
     among: Vec<FlowId>,
     touched: Vec<u32>,
 }
 
-/// The least rate: one byte a second.
+/// Lowest rate: one byte a second.
 const LEAST: f64 = 1e-12;
-/// The rate of what nothing bounds: a kilobyte a picosecond.
+/// The rate of an unbounded flow: a kilobyte a picosecond.
 const MOST: f64 = 1e3;
 
 impl Sharing {
-    /// How many flows a link carries.
+    /// Returns the number of flows on a link.
     pub(super) fn flows_on(&self, link: u32) -> u64 {
         let link = self.links.get(link as usize);
         link.map_or(0, |link| link.flows.len() as u64)
     }
 
-    /// Links of these capacities, in bytes a picosecond.
+    /// Creates links of these capacities, in bytes a picosecond.
     pub(super) fn new(capacities: Vec<f64>) -> Self {
         let link = |capacity| Link {
             capacity,
@@ -90,7 +90,7 @@ impl Sharing {
         }
     }
 
-    /// A flow of so many bytes begins.
+    /// Begins a flow of `bytes`.
     pub(super) fn begin(&mut self, now: u64, id: FlowId, over: Arc<[u32]>, bytes: f64) {
         for link in over.iter() {
             let link = &mut self.links[*link as usize];
@@ -111,7 +111,7 @@ impl Sharing {
         self.share(now, &over);
     }
 
-    /// A flow ends.
+    /// Ends a flow.
     pub(super) fn end(&mut self, now: u64, id: FlowId) {
         let Some(flow) = self.flows.get_mut(id as usize).and_then(Option::take) else {
             return;
@@ -120,7 +120,7 @@ impl Sharing {
             let link = &mut self.links[*link as usize];
             link.flows.retain(|other| *other != id);
             link.used = match link.flows.is_empty() {
-                // Sums of rates never drift away.
+                // Resets the sum, so that it never drifts.
                 true => 0.0,
                 false => link.used - flow.rate,
             };
@@ -128,7 +128,7 @@ impl Sharing {
         self.share(now, &flow.over);
     }
 
-    /// Tells which flows have another rate since this was asked last: their numbers, their bytes that have not left, and their rates.
+    /// Reports the flows whose rates changed since the last call: their numbers, their remaining bytes, and their rates.
     pub(super) fn changed(&mut self, mut tell: impl FnMut(FlowId, f64, f64)) {
         for id in self.changed.drain(..) {
             if let Some(Some(flow)) = self.flows.get(id as usize) {
@@ -137,12 +137,12 @@ impl Sharing {
         }
     }
 
-    /// Bytes that each link carried.
+    /// Returns the bytes that each link carried.
     pub(super) fn carried(&self) -> impl Iterator<Item = f64> {
         self.links.iter().map(|link| link.carried)
     }
 
-    /// Gives the flows on these links their rates.
+    /// Recomputes the rates of the flows on these links.
     fn share(&mut self, now: u64, over: &[u32]) {
         self.change += 1;
         self.among.clear();
@@ -180,7 +180,7 @@ impl Sharing {
         self.fill(now);
     }
 
-    /// Settles the flows of the present change, those first that have least.
+    /// Settles the flows of the current change, those with the lowest rates first.
     fn fill(&mut self, now: u64) {
         let mut open = self.among.len();
         while open > 0 {
@@ -193,7 +193,7 @@ impl Sharing {
                 }
             }
             let Some((share, full)) = least else {
-                // Nothing bounds them.
+                // Nothing bounds the remaining flows.
                 for at in 0..self.among.len() {
                     self.settle(now, self.among[at], MOST);
                 }
@@ -206,7 +206,7 @@ impl Sharing {
         }
     }
 
-    /// A flow of the present change has this rate. Whether it had none yet.
+    /// Sets the rate of a flow of the current change. Returns true if it was not settled yet.
     fn settle(&mut self, now: u64, id: FlowId, rate: f64) -> bool {
         let Some(Some(flow)) = self.flows.get_mut(id as usize) else {
             return false;

@@ -1,6 +1,7 @@
 //! The state of a network of flows, as plain values.
 //!
-//! It is that between two events; with the topology and the hosts' pace it says everything that is to come. A state may come from a file that anybody wrote, so it is checked before it is used. Called for states of simulations.
+//! It is the state between two events; with the topology and the hosts' pace it determines all further events. A state may come from an untrusted file, so it is checked
+//! before use. Used for states of simulations.
 
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -14,12 +15,12 @@ use crate::network::{MOST_BYTES, MessageId};
 /// A message behind others: its number, its bytes, the time from its last byte to its arrival, and its links.
 type QueuedState = (MessageId, u64, Span, Vec<u32>);
 
-/// All that changes of a [`FlowNetwork`].
+/// The mutable state of a [`FlowNetwork`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowState {
-    /// By message, when its last byte will have left, from there to its arrival, and its stream.
+    /// By message: the time at which its last byte leaves, the time from then to its arrival, and its stream.
     flows: Vec<Option<(Time, Span, Stream)>>,
-    /// Streams with a message under way, and the messages behind it: numbers, bytes, time after the last byte, links.
+    /// Streams with a message in flight, and the messages behind it: numbers, bytes, time after the last byte, links.
     streams: Vec<(Stream, Vec<QueuedState>)>,
     sharing: SharingState,
     small: Vec<u64>,
@@ -42,7 +43,7 @@ impl FlowNetwork {
         }
     }
 
-    /// Continues from `state`; whether it can be one of this network. If not, nothing has changed.
+    /// Continues from `state`, and returns true if it fits this network. Otherwise, nothing has changed.
     pub(super) fn restore(&mut self, state: FlowState) -> bool {
         let own = (0..).zip(&state.flows);
         let own = own.filter_map(|(id, flow)| flow.map(|_| id));
@@ -76,7 +77,7 @@ impl FlowNetwork {
         true
     }
 
-    /// True if each stream is between hosts and has one message under way, and each message links of this network.
+    /// True if each stream is between hosts and has one message in flight, and each message has links of this network.
     fn are_sound(&self, state: &FlowState) -> bool {
         let links = self.small.len() + 2 * self.topology.hosts() as usize;
         let mut queued = state.streams.iter().flat_map(|(_, behind)| behind);

@@ -1,6 +1,6 @@
-//! Streams: one message of each is under way, and others wait behind it.
+//! Streams: one message of each is in flight, and others wait behind it.
 //!
-//! Streams stay known once they had a message, as programs use few of them again and again. Used by networks of flows.
+//! Streams are kept after their first message, as programs reuse few of them. Used by networks of flows.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub(super) type StreamNumber = u32;
 #[derive(Debug)]
 struct Line {
     of: Stream,
-    /// A message is under way.
+    /// True if a message is in flight.
     busy: bool,
     behind: VecDeque<Queued>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// No streams, between so many hosts.
+    /// Creates an empty set of streams between this number of hosts.
     pub(super) fn of_hosts(hosts: u32) -> Self {
         Self {
             lines: Vec::new(),
@@ -35,7 +35,7 @@ impl Streams {
         }
     }
 
-    /// The number of a stream.
+    /// Returns the number of a stream.
     pub(super) fn number(&mut self, stream: Stream) -> StreamNumber {
         let (from, to, number) = stream;
         let own = &mut self.of[from as usize];
@@ -54,12 +54,12 @@ impl Streams {
         }
     }
 
-    /// The stream of a number.
+    /// Returns the stream of a number.
     pub(super) fn of(&self, number: StreamNumber) -> Stream {
         self.lines[number as usize].of
     }
 
-    /// A message of a stream is to leave: it is given back if it is to begin, and else waits behind others.
+    /// Adds a message to a stream. Returns it if it can begin; otherwise, it waits behind others.
     pub(super) fn enqueue(&mut self, number: StreamNumber, message: Queued) -> Option<Queued> {
         let line = &mut self.lines[number as usize];
         if std::mem::replace(&mut line.busy, true) {
@@ -69,7 +69,7 @@ impl Streams {
         Some(message)
     }
 
-    /// The message of a stream that was under way has left: the next, which is to begin.
+    /// Removes the stream's message in flight, which has left, and returns the next, which is to begin.
     pub(super) fn next(&mut self, number: StreamNumber) -> Option<Queued> {
         let line = &mut self.lines[number as usize];
         let next = line.behind.pop_front();
@@ -77,7 +77,7 @@ impl Streams {
         next
     }
 
-    /// Streams with a message under way, in order, with those behind it.
+    /// Returns streams with a message in flight, in order, with the messages behind it.
     pub(super) fn busy(&self) -> impl Iterator<Item = (Stream, impl Iterator<Item = &Queued>)> {
         let all = self.of.iter().flatten();
         let lines = all.map(|(_, number)| &self.lines[*number as usize]);
@@ -86,7 +86,7 @@ impl Streams {
             .map(|line| (line.of, line.behind.iter()))
     }
 
-    /// A stream has a message under way, and these behind it.
+    /// Restores a stream with a message in flight, and these behind it.
     pub(super) fn occupy(&mut self, stream: Stream, behind: VecDeque<Queued>) {
         let number = self.number(stream);
         let line = &mut self.lines[number as usize];

@@ -31,7 +31,7 @@ fn message(id: u32, from: u32, to: u32, frames: u64) -> Message {
     }
 }
 
-/// When each message arrives, in nanoseconds, by its number.
+/// Returns the arrival of each message, in nanoseconds, by its number.
 fn arrivals(network: &mut FlowNetwork) -> Vec<(u32, u64)> {
     let mut arrived = Vec::new();
     while network.next_time().is_some() {
@@ -45,9 +45,9 @@ fn arrivals(network: &mut FlowNetwork) -> Vec<(u32, u64)> {
     all
 }
 
-/// A frame's time on a link, in nanoseconds.
+/// A frame's transmission time on a link, in nanoseconds.
 const FRAME: u64 = 1538;
-/// Latencies, and a frame that comes into the switch.
+/// Latencies, and the reception of a frame at the switch.
 const WAY: u64 = 2 * 1000 + 300 + FRAME;
 
 #[test]
@@ -66,7 +66,7 @@ fn messages_of_a_stream_go_one_after_the_other() {
     for id in 1..=3 {
         assert_eq!(network.send(Time::ZERO, message(id, 0, 1, 100)), None);
     }
-    // Another stream of the same hosts shares the link for as long as it takes.
+    // Another stream of the same hosts shares the link until it ends.
     let other = Message {
         stream: 7,
         ..message(4, 0, 1, 50)
@@ -88,7 +88,7 @@ fn messages_to_one_host_share_its_link() {
     let mut network = network(3, Pace::default());
     network.send(Time::ZERO, message(1, 0, 2, 100));
     network.send(Time::ZERO, message(2, 1, 2, 200));
-    // Both at half the rate; what is left of the second then has all of it.
+    // Both at half the rate; then the rest of the second at the full rate.
     let expected = [(1, 200 * FRAME + WAY), (2, 300 * FRAME + WAY)];
     assert_eq!(arrivals(&mut network), expected);
 }
@@ -96,7 +96,7 @@ fn messages_to_one_host_share_its_link() {
 #[test]
 fn rates_are_max_min_fair() {
     let mut network = network(4, Pace::default());
-    // Host 0 sends two, one of them to where host 1 sends, too: all three have half a link.
+    // Host 0 sends two, one of them to the same host as host 1: all three have half a link.
     network.send(Time::ZERO, message(1, 0, 2, 100));
     network.send(Time::ZERO, message(2, 0, 3, 100));
     network.send(Time::ZERO, message(3, 1, 3, 100));

@@ -19,8 +19,8 @@ fn live() -> LiveNetwork {
     LiveNetwork::new(star(), &Settings::default().routes(), Paces::default()).unwrap()
 }
 
-/// Three hosts send much to one at once, so that frames are lost; the fabric is let run by so much at a time, which is less than a frame takes on its last link, and between two steps the state is saved
-/// and restored if wanted.
+/// Three hosts send much to one at the same time, so that frames are lost. The fabric advances in steps that are shorter than a frame's time on its last link; between
+/// two steps the state is saved and restored if `saves`.
 fn arrivals(step: u64, saves: bool) -> Vec<(u32, u64)> {
     let (mut network, mut fabric) = (live(), Fabric::new(star()));
     for from in 0..3 {

@@ -1,7 +1,7 @@
-//! Arrival of frames: a host takes them in one after the other, and acknowledges them.
+//! Arrival of frames: a host processes them one after the other, and acknowledges them.
 //!
-//! All frames to a host come over its one link, in the order of time. So the time at which a frame will have been taken in is known as soon as it is known when it comes: it is one
-//! event. Called by `transport` for events, and by networks of frames.
+//! All frames to a host arrive over its single link, in the order of time. The time at which a frame is processed is therefore known as soon as its arrival is known: it
+//! is one event. Used by `transport` for events, and by networks of frames.
 
 use belljar_fabric::Frame;
 use belljar_sim::{Span, Time};
@@ -19,12 +19,12 @@ use crate::network::Arrival;
 const DELAYED: Span = Span::from_ms(40);
 
 impl Transport {
-    /// A host receives a frame at `at`, which is not over.
+    /// Handles a frame that arrives at a host at `at`, in the future or now.
     pub(crate) fn came(&mut self, at: Time, to: u32, frame: &Frame) {
         let (number, segment) = match mark_of(frame) {
             Some(Mark::Acknowledgement(number, acknowledgement)) => {
                 let of = self.state.connections.get_mut(number);
-                // A frame that was restored may be for another host, or of no connection.
+                // A restored frame may be for another host, or of no connection.
                 if of.is_some_and(|of| of.from == to) {
                     self.schedule(at, Event::Acknowledged(number, acknowledgement));
                 }
@@ -52,7 +52,7 @@ impl Transport {
         self.schedule(taken, event);
     }
 
-    /// A host has taken in a segment.
+    /// Handles a segment that a host has processed.
     pub(super) fn taken(
         &mut self,
         now: Time,
@@ -75,17 +75,17 @@ impl Transport {
         self.reply(now, number, segment, reply);
     }
 
-    /// A receiver acknowledges a segment that it has taken in, or not yet.
+    /// Acknowledges a segment that a receiver has processed, now or later.
     pub(super) fn reply(&mut self, now: Time, number: u32, segment: Leaving, reply: Reply) {
         let Some(of) = self.state.connections.get_mut(number) else {
             return;
         };
         let (from, to) = (of.from, of.to);
         match reply {
-            // The next segment of the batch has come. One that comes now has not: hosts take in before.
+            // The next segment of the batch has arrived. A segment that arrives now has not: hosts process earlier ones first.
             Reply::Batch if of.arriving.front().is_some_and(|came| *came < now) => {}
             Reply::Batch if segment.first && segment.last => {
-                // Its acknowledgement travels in a frame of other data.
+                // The acknowledgement travels in a frame of other data.
                 let acknowledgement = of.receiver.acknowledge(segment.number);
                 let back = self.ways.between(&self.topology, to, from).empty();
                 let event = Event::Acknowledged(number, acknowledgement);
@@ -100,7 +100,7 @@ impl Transport {
         }
     }
 
-    /// A receiver sends an acknowledgement, with the block of `segment`.
+    /// Sends an acknowledgement, with the block of `segment`.
     pub(super) fn acknowledge(&mut self, now: Time, number: u32, segment: u64) {
         let Some(of) = self.state.connections.get_mut(number) else {
             return;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::MOST_COUNTED;
 
-/// Segments that may be under way at first (RFC 6928).
+/// Segments that may be in flight at first (RFC 6928).
 const INITIAL: u64 = 10;
 /// Segments of the smallest slow start threshold.
 const LEAST_THRESHOLD: u64 = 2;
@@ -17,11 +17,11 @@ const LEAST_THRESHOLD: u64 = 2;
 const REDUCTION: u64 = 717;
 /// Bits of that fraction.
 const REDUCTION_BITS: u32 = 10;
-/// Segments from which HyStart is in force.
+/// Segments from which HyStart is active.
 const HYSTART_LEAST: u64 = 16;
 /// Acknowledgements belong to one train up to this distance.
 const HYSTART_DISTANCE: Span = Span::from_ms(2);
-/// Samples of the round trip before HyStart judges a round.
+/// Samples of the round trip before HyStart evaluates a round.
 const HYSTART_SAMPLES: u32 = 8;
 /// Segments of the largest window: 4 MiB of send buffer.
 const LARGEST: u64 = (4 << 20) / crate::network::SEGMENT;
@@ -29,7 +29,7 @@ const LARGEST: u64 = (4 << 20) / crate::network::SEGMENT;
 /// The congestion window of one sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Congestion {
-    /// Segments that may be under way.
+    /// Segments that may be in flight.
     window: u64,
     threshold: u64,
     /// Acknowledged segments that count for the next growth by one.
@@ -38,14 +38,14 @@ pub(super) struct Congestion {
     round: Round,
     /// The least round trip.
     least_trip: Span,
-    /// When a segment was sent last.
+    /// The time at which a segment was last sent.
     sent: Time,
 }
 
-/// CUBIC's memory of the last reduction.
+/// CUBIC's state since the last reduction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Cubic {
-    /// Begin of the present growth.
+    /// Begin of the current growth.
     epoch: Option<Time>,
     /// The window before the last reduction.
     last_most: u64,
@@ -58,7 +58,7 @@ struct Cubic {
     reno_counted: u64,
 }
 
-/// HyStart's present round trip.
+/// HyStart's current round.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Round {
     begin: Time,
@@ -96,7 +96,7 @@ impl Congestion {
         self.window < self.threshold
     }
 
-    /// True if these values can be those of a sender.
+    /// True if these values are possible for a sender.
     pub(super) fn is_sound(&self) -> bool {
         let cubic = &self.cubic;
         let windows = [self.window, cubic.last_most, cubic.origin, cubic.reno];
@@ -117,12 +117,12 @@ impl Congestion {
         self.window = segments.clamp(1, LARGEST);
     }
 
-    /// A segment is sent.
+    /// Records a sent segment.
     pub(super) fn sent(&mut self, now: Time) {
         self.sent = now;
     }
 
-    /// Halves the window for each idle timeout (RFC 2861), down to the initial window. Called before the next segment.
+    /// Halves the window for each idle timeout (RFC 2861), down to the initial window. Used before the next segment.
     pub(super) fn idle(&mut self, now: Time, timeout: Span) {
         let mut left = now.since(self.sent);
         while self.window > INITIAL && left > timeout && timeout > Span::ZERO {
@@ -131,7 +131,7 @@ impl Congestion {
         }
     }
 
-    /// Reduces the threshold after a loss: the new threshold.
+    /// Reduces the threshold after a loss, and returns the new threshold.
     pub(super) fn reduce(&mut self) -> u64 {
         let cubic = &mut self.cubic;
         cubic.epoch = None;
@@ -145,7 +145,7 @@ impl Congestion {
         self.threshold
     }
 
-    /// A sample of the round trip, with the acknowledgement of segments before `known`; `sent` counts all that were sent.
+    /// Adds a sample of the round trip, with the acknowledgement of segments before `known`; `sent` counts all sent segments.
     pub(super) fn sample(&mut self, now: Time, trip: Span, known: u64, sent: u64) {
         if self.least_trip == Span::ZERO || trip < self.least_trip {
             self.least_trip = trip;
@@ -183,7 +183,7 @@ impl Congestion {
         }
     }
 
-    /// So many segments were acknowledged in order, outside of a recovery.
+    /// Handles this number of segments acknowledged in order, outside of a recovery.
     pub(super) fn acknowledged(&mut self, now: Time, mut segments: u64) {
         if self.is_slow_start() {
             let more = segments.min(self.threshold - self.window);
@@ -201,7 +201,7 @@ impl Congestion {
         }
     }
 
-    /// Acknowledged segments for which the window grows by one.
+    /// Returns the acknowledged segments for which the window grows by one.
     fn by_one(&mut self, now: Time, segments: u64) -> u64 {
         let (window, trip) = (self.window, self.least_trip);
         let cubic = &mut self.cubic;
@@ -239,7 +239,7 @@ impl Congestion {
     }
 }
 
-/// The largest number whose cube is not more.
+/// Returns the largest number whose cube is not larger.
 fn cube_root(of: u64) -> u64 {
     let mut root = 0_u64;
     for bit in (0..21).rev() {

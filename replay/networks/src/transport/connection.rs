@@ -16,13 +16,13 @@ pub(super) struct Connection {
     pub(super) to: u32,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
-    /// It is in one of the queues of its sending host.
+    /// True if it is in one of the queues of its sending host.
     pub(super) queued: bool,
-    /// When segments come, or have come, that the receiving host has not taken in.
+    /// Arrivals of segments, past and future, that the receiving host has not processed.
     pub(super) arriving: VecDeque<Time>,
-    /// A delayed acknowledgement is pending.
+    /// True if a delayed acknowledgement is pending.
     pub(super) delayed: bool,
-    /// When the sender's timer is looked at next.
+    /// The time at which the sender's timer is next checked.
     pub(super) alarm: Option<Time>,
 }
 
@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// True if these values can be those of a connection between so many hosts.
+    /// True if these values are possible for a connection between this number of hosts.
     fn is_sound(&self, hosts: u32) -> bool {
         self.from < hosts
             && self.to < hosts
@@ -61,7 +61,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// No connection between any of so many hosts.
+    /// Creates an empty set of connections between this number of hosts.
     pub(super) fn of_hosts(hosts: u32) -> Self {
         Self {
             all: Vec::new(),
@@ -69,7 +69,7 @@ impl Connections {
         }
     }
 
-    /// The number of the connection of a stream from one host to another.
+    /// Returns the number of the connection of a stream from one host to another.
     pub(super) fn number(&mut self, from: u32, to: u32, stream: u64) -> u32 {
         let own = &mut self.of[from as usize];
         match own.binary_search_by_key(&(to, stream), |(key, _)| *key) {
@@ -87,17 +87,17 @@ impl Connections {
         self.all.get_mut(number as usize)
     }
 
-    /// Number of connections.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> u32 {
         self.all.len() as u32
     }
 
-    /// Messages that are not whole.
+    /// Returns the number of incomplete messages.
     pub(super) fn under_way(&self) -> usize {
         self.all.iter().map(|it| it.receiver.expects()).sum()
     }
 
-    /// True if these can be the connections between so many hosts.
+    /// True if these are possible connections between this number of hosts.
     pub(super) fn is_sound(&self, hosts: u32) -> bool {
         let mut seen = vec![false; self.all.len()];
         let mut lists = (0..).zip(&self.of);

@@ -1,6 +1,6 @@
-//! Departure of frames: connections take turns at their host, and their timers are watched.
+//! Departure of frames: connections take turns at their host, and their timers are monitored.
 //!
-//! Acknowledgements release frames in the host's kernel, before those of its processes. Called by `transport` for events, and when a message is sent.
+//! Acknowledgements release frames in the host's kernel, before those of its processes. Used by `transport` for events, and when a message is sent.
 
 use belljar_fabric::Frame;
 use belljar_sim::Time;
@@ -11,7 +11,7 @@ use super::sender::Leaving;
 use super::{Sent, Transport};
 
 impl Transport {
-    /// Queues a connection that may send from `time` on; an `urgent` one precedes those of processes.
+    /// Queues a connection that may send from `time` on; an `urgent` one precedes the connections of processes.
     pub(super) fn line_up(&mut self, time: Time, number: u32, urgent: bool) {
         self.watch(number);
         let Some(connection) = self.state.connections.get_mut(number) else {
@@ -33,7 +33,7 @@ impl Transport {
         }
     }
 
-    /// A host's next frame leaves.
+    /// Sends a host's next frame.
     pub(super) fn leave(&mut self, now: Time, from: u32) {
         self.state.hosts[from as usize].busy = false;
         while let Some((number, urgent)) = self.state.hosts[from as usize].pop() {
@@ -94,7 +94,7 @@ impl Transport {
         host.frames += 1;
     }
 
-    /// Sees that an event comes when a sender's timer expires.
+    /// Schedules an event for the expiry of a sender's timer.
     pub(super) fn watch(&mut self, number: u32) {
         let Some(connection) = self.state.connections.get_mut(number) else {
             return;
@@ -107,7 +107,7 @@ impl Transport {
         }
     }
 
-    /// A sender's timer has expired, if it was not set anew since.
+    /// Handles the expiry of a sender's timer, unless it was reset since.
     pub(super) fn expire(&mut self, now: Time, number: u32) {
         let Some(connection) = self.state.connections.get_mut(number) else {
             return;

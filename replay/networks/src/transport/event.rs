@@ -1,6 +1,6 @@
 //! Events at hosts, and their order.
 //!
-//! Events that are to come lie in four words each, in the order of their times and of the events themselves. Used by `transport`.
+//! Future events take four words each, in the order of their times and of the events themselves. Used by `transport`.
 
 use belljar_sim::{Time, Timed};
 use serde::{Deserialize, Serialize};
@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 use super::receiver::Acknowledgement;
 use super::sender::Leaving;
 
-/// An event at a host. At one time, events have the order of these variants.
+/// An event at a host. Events at the same time are in the order of these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Event {
     /// A sender learns of an acknowledgement.
     Acknowledged(u32, Acknowledgement),
-    /// A host has taken in a segment.
+    /// A host has processed a segment.
     Taken(u32, Leaving),
-    /// A segment comes to its host, which takes it in at once.
+    /// A segment arrives at its host, which processes it at once.
     Comes(u32, Leaving),
-    /// A receiver acknowledges late.
+    /// A receiver sends a delayed acknowledgement.
     Delayed(u32),
-    /// A sender looks at its timer.
+    /// A sender checks its timer.
     Expire(u32),
     /// A host's next frame leaves.
     Leave(u32),
 }
 
-/// An event with its time. Equal ones are the same.
+/// An event with its time. Equal values are the same event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Due {
     time: Time,
     /// The number of the event's variant, and the number of its connection or host.
     whose: u64,
-    /// The number of a segment, or that before which all have come.
+    /// The number of a segment, or the number before which all have arrived.
     number: u64,
-    /// Of a segment its ends; of an acknowledgement the distances of its block.
+    /// For a segment, its ends; for an acknowledgement, the distances of its block.
     rest: u64,
 }
 

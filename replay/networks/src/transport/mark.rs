@@ -1,6 +1,6 @@
 //! Contents of replayed frames: the connection, and a segment's number or an acknowledgement.
 //!
-//! They stand after the addresses, in bytes that no switch reads. A frame may come from a checkpoint: any bytes are possible. Called by `transport`.
+//! They follow the addresses, in bytes that switches do not read. A frame may come from a checkpoint: any bytes are possible. Used by `transport`.
 
 use belljar_fabric::{Frame, MARK_BYTES};
 
@@ -13,13 +13,13 @@ const ACKNOWLEDGES: u32 = 1 << 31;
 /// Contents of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// A segment of a connection. Its data are the frame's rest.
+    /// A segment of a connection. Its data are the rest of the frame.
     Segment(u32, Leaving),
     /// An acknowledgement of segments of a connection.
     Acknowledgement(u32, Acknowledgement),
 }
 
-/// The frame from one host to another that carries so many bytes of data.
+/// Creates the frame from one host to another that carries `data` bytes.
 pub(super) fn marked(from: u32, to: u32, mark: Mark, data: u64) -> Frame {
     let (connection, number, one, other) = match mark {
         Mark::Segment(connection, segment) => {
@@ -40,7 +40,7 @@ pub(super) fn marked(from: u32, to: u32, mark: Mark, data: u64) -> Frame {
     Frame::segment(from, to, fields, data as u32)
 }
 
-/// The contents of a frame, if it is long enough to have any.
+/// Reads the contents of a frame, if it is long enough.
 pub(super) fn mark_of(frame: &Frame) -> Option<Mark> {
     let fields = frame.mark()?;
     let four = |at: usize| Some(u32::from_be_bytes(fields.get(at..at + 4)?.try_into().ok()?));

@@ -1,7 +1,7 @@
-//! The receiving end of a connection: reassembly in order, acknowledgements, the window that it offers.
+//! The receiving end of a connection: reassembly in order, acknowledgements, the offered window.
 //!
-//! Segments that a host takes in without a pause are one batch (GRO) with one acknowledgement. Outside of batches every second segment is acknowledged (RFC 5681, 4.2). A segment out of
-//! order is acknowledged at once. The offered window begins at 64 KiB and grows by two segments for each received one, as measured on Linux 6.1.
+//! Segments that a host processes without a pause are one batch (GRO) with one acknowledgement. Outside of batches every second segment is acknowledged (RFC 5681, 4.2).
+//! A segment out of order is acknowledged at once. The offered window begins at 64 KiB and grows by two segments for each received one, as measured on Linux 6.1.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,21 +21,21 @@ const BATCH: u64 = FIRST_WINDOW;
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Acknowledgement {
-    /// All segments before this one have come.
+    /// All segments before this one have arrived.
     pub(super) known: u64,
-    /// Segments after it that have come, too (RFC 2018): first and end.
+    /// Segments after it that have also arrived (RFC 2018): first and end.
     pub(super) block: (u64, u64),
 }
 
 impl Acknowledgement {
-    /// Distances of the block's first segment and of its end from the segments that arrived in order; 0 without a block.
+    /// Returns the distances of the block's first segment and of its end from the segments that arrived in order; 0 without a block.
     pub(super) fn distances(&self) -> (u32, u32) {
         let known = self.known;
         let distance = |number: u64| number.saturating_sub(known).min(u64::from(u32::MAX)) as u32;
         (distance(self.block.0), distance(self.block.1))
     }
 
-    /// The acknowledgement with a block at these distances.
+    /// Creates the acknowledgement with a block at these distances.
     pub(super) fn of(known: u64, distances: (u32, u32)) -> Self {
         let far = |distance: u32| known.saturating_add(u64::from(distance));
         Self {
@@ -45,7 +45,7 @@ impl Acknowledgement {
     }
 }
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Expected {
     pub(super) id: MessageId,
@@ -53,7 +53,7 @@ pub(super) struct Expected {
     pub(super) end: u64,
 }
 
-/// The window that a receiver of so many segments in order offers, in segments.
+/// Returns the window offered after `received` segments in order, in segments.
 pub(super) fn offered(received: u64) -> u64 {
     let more = received.saturating_sub(FIRST_WINDOW).saturating_mul(2);
     FIRST_WINDOW.saturating_add(more).min(LARGEST_WINDOW)
@@ -62,34 +62,34 @@ pub(super) fn offered(received: u64) -> u64 {
 /// The receiving end of a connection.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Receiver {
-    /// All segments before this one have come.
+    /// All segments before this one have arrived.
     next: u64,
-    /// Blocks of later ones that have come: first to end.
+    /// Blocks of later segments that have arrived: first to end.
     later: BTreeMap<u64, u64>,
-    /// Messages that are not whole, in the order of sending.
+    /// Incomplete messages, in the order of sending.
     expected: VecDeque<Expected>,
-    /// The number before which all was acknowledged.
+    /// The number before which all segments were acknowledged.
     acknowledged: u64,
 }
 
 /// The acknowledgement that a segment causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// An acknowledgement goes at once.
+    /// An acknowledgement is sent at once.
     Now,
-    /// One goes with the batch that the segment is part of.
+    /// One is sent with the batch that contains the segment.
     Batch,
-    /// One goes with the next segment, or later.
+    /// One is sent with the next segment, or later.
     Later,
 }
 
 impl Receiver {
-    /// The message whose last segment comes before `end` is expected.
+    /// Expects the message whose last segment precedes `end`.
     pub(super) fn expect(&mut self, id: MessageId, end: u64) {
         self.expected.push_back(Expected { id, end });
     }
 
-    /// Takes in a segment.
+    /// Handles a segment.
     pub(super) fn take(&mut self, segment: u64) -> Reply {
         if segment < self.next {
             return Reply::Now;
@@ -119,7 +119,7 @@ impl Receiver {
         }
     }
 
-    /// Keeps a segment that others must come before.
+    /// Keeps a segment that follows a gap.
     fn keep(&mut self, segment: u64) {
         let before = self.later.range(..=segment).next_back();
         let before = before.map(|(first, end)| (*first, *end));
@@ -132,7 +132,7 @@ impl Receiver {
         self.later.insert(first, end);
     }
 
-    /// The next message that is whole, if one is.
+    /// Takes the next complete message, if there is one.
     pub(super) fn whole(&mut self) -> Option<MessageId> {
         let first = self.expected.front().filter(|it| it.end <= self.next)?;
         let id = first.id;
@@ -145,7 +145,7 @@ impl Receiver {
         self.next > self.acknowledged
     }
 
-    /// Acknowledges, with the block that has `segment`.
+    /// Creates an acknowledgement, with the block that contains `segment`.
     pub(super) fn acknowledge(&mut self, segment: u64) -> Acknowledgement {
         self.acknowledged = self.next;
         let block = self.later.range(..=segment).next_back();
@@ -158,12 +158,12 @@ impl Receiver {
         }
     }
 
-    /// Messages that are not whole.
+    /// Returns the number of incomplete messages.
     pub(super) fn expects(&self) -> usize {
         self.expected.len()
     }
 
-    /// True if these values can be those of a receiver to which so many segments were sent, of so many that are to be.
+    /// True if these values are possible for a receiver with this many segments sent, out of this many queued.
     pub(super) fn is_sound(&self, sent: u64, queued: u64) -> bool {
         let mut end = self.next;
         let blocks = self.later.iter().all(|(first, last)| {

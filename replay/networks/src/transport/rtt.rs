@@ -1,7 +1,8 @@
-//! The round trip as a sender knows it, and the timers that follow from it.
+//! A sender's estimate of the round trip, and the timers that follow from it.
 //!
-//! Smoothed by RFC 6298, with the bounds of Linux 6.1: a retransmission timeout is at least 200 ms longer than the round trip, and a tail loss probe (RFC 8985, 7.2) comes
-//! after two round trips and 2 ms. Timers expire with the kernel's clock of 250 Hz: runs show them 4 ms apart, the shortest four to eight milliseconds after they were set.
+//! Estimates are smoothed by RFC 6298, with the bounds of Linux 6.1. A retransmission timeout is at least 200 ms longer than the round trip. A tail loss probe (RFC 8985,
+//! 7.2) comes after two round trips and 2 ms. Timers expire with the kernel's clock of 250 Hz: runs show them 4 ms apart, the shortest four to eight milliseconds after
+//! they were set.
 
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -12,14 +13,14 @@ const LEAST_VARIATION: Span = Span::from_ms(200);
 const FIRST_TIMEOUT: Span = Span::from_ms(1_000);
 /// The longest timeout.
 const LONGEST: Span = Span::from_ms(120_000);
-/// The least time of a probe beyond two round trips, and of a segment that was overtaken.
+/// Least time of a probe beyond two round trips, and of an overtaken segment.
 const LEAST: Span = Span::from_ms(2);
 /// A tick of the kernel's clock.
 const TICK: Span = Span::from_ms(4);
-/// Doublings of the timeout, at most.
+/// Most doublings of the timeout.
 const MOST_DOUBLINGS: u32 = 15;
 
-/// When a timer expires that is set at `now` to expire after this time: timers never expire early, so the present tick counts for none.
+/// Returns the expiry of a timer that is set at `now` for this time: timers never expire early, so the current tick does not count.
 pub(super) fn expiry(now: Time, after: Span) -> Time {
     let tick = TICK.as_ps();
     let ticks = now.as_ps() / tick + 1 + after.as_ps().div_ceil(tick);
@@ -37,7 +38,7 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// Adds a sample of a segment that was sent once.
+    /// Adds a sample of a segment that was sent only once.
     pub(super) fn sample(&mut self, trip: Span) {
         let ps = trip.as_ps();
         let Some(smoothed) = self.smoothed else {
@@ -54,12 +55,12 @@ impl RoundTrip {
         self.least = self.least.min(trip);
     }
 
-    /// The least of all samples.
+    /// Returns the least of all samples.
     pub(super) fn least(&self) -> Span {
         self.least
     }
 
-    /// The time until all that is under way counts as lost.
+    /// Returns the time until all segments in flight count as lost.
     pub(super) fn timeout(&self) -> Span {
         let once = self.smoothed.map_or(FIRST_TIMEOUT, |smoothed| {
             let four = Span::from_ps(self.variation.as_ps().saturating_mul(4));
@@ -71,7 +72,7 @@ impl RoundTrip {
         Span::from_ps(doubled).min(LONGEST)
     }
 
-    /// When the tail is probed for a loss, where so many segments are under way at `now`.
+    /// Returns the time at which the tail is probed for a loss, with this many segments in flight at `now`.
     pub(super) fn probe(&self, now: Time, under_way: u64) -> Time {
         let timeout = self.timeout();
         let after = self.smoothed.map_or(timeout, |smoothed| {
@@ -85,22 +86,22 @@ impl RoundTrip {
         expiry(now, after)
     }
 
-    /// When a segment that others have overtaken counts as lost, where few have (RFC 8985, 6.2).
+    /// Returns the time at which an overtaken segment counts as lost, if few have overtaken it (RFC 8985, 6.2).
     pub(super) fn reordering(&self, now: Time) -> Time {
         expiry(now, LEAST + Span::from_ps(self.least.as_ps() / 4))
     }
 
-    /// True if these values can be those of a sender.
+    /// True if these values are possible for a sender.
     pub(super) fn is_sound(&self) -> bool {
         self.doublings <= MOST_DOUBLINGS
     }
 
-    /// A timeout has expired.
+    /// Handles an expired timeout.
     pub(super) fn double(&mut self) {
         self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
     }
 
-    /// Something new was acknowledged.
+    /// Handles a new acknowledgement.
     pub(super) fn progress(&mut self) {
         self.doublings = 0;
     }

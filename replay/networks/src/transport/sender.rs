@@ -1,8 +1,8 @@
-//! The sending end of a connection: which segment goes next, and which are lost.
+//! The sending end of a connection: choice of the next segment, and detection of losses.
 //!
-//! Messages are one stream of segments, each message from a segment of its own on. Losses are found by RACK and tail loss probes (RFC 8985) with selective acknowledgements (RFC
-//! 2018), and else by the retransmission timeout (RFC 6298). In recovery the window shrinks by proportional rate reduction (RFC 6937). Called by `transport` for each segment and
-//! acknowledgement.
+//! Messages form one stream of segments, and each message begins with a new segment. Losses are found by RACK and tail loss probes (RFC 8985) with selective
+//! acknowledgements (RFC 2018), and else by the retransmission timeout (RFC 6298). In recovery the window shrinks by proportional rate reduction (RFC 6937). Used by
+//! `transport` for each segment and acknowledgement.
 
 /// Acknowledgements.
 mod acknowledged;
@@ -22,18 +22,18 @@ use super::rtt::RoundTrip;
 use crate::network::{SEGMENT, frames_of};
 use recovery::{Phase, Timer};
 
-/// A segment that was sent, and that no cumulative acknowledgement covers.
+/// A sent segment that is not covered by a cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Segment {
-    /// When it was sent last.
+    /// The time at which it was last sent.
     sent: Time,
     data: u16,
-    /// Begins a message.
+    /// True for the first segment of a message.
     first: bool,
-    /// Ends a message.
+    /// True for the last segment of a message.
     last: bool,
     fate: Fate,
-    /// It was sent more than once.
+    /// True if it was sent more than once.
     repeated: bool,
 }
 
@@ -41,28 +41,28 @@ struct Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Fate {
     UnderWay,
-    /// It has come, though not all before it have.
+    /// It has arrived, though not all segments before it have.
     Come,
     Lost,
-    /// It was lost, and is under way again.
+    /// It was lost, and is in flight again.
     Again,
 }
 
 /// A message with segments that were never sent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Unsent {
-    /// Bytes that are left.
+    /// Remaining bytes.
     bytes: u64,
-    /// No segment of it was sent.
+    /// True if no segment of it was sent.
     whole: bool,
 }
 
-/// A segment on its way.
+/// A segment in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Leaving {
     /// Its number among those of the connection.
     pub(super) number: u64,
-    /// Bytes; known where it leaves alone.
+    /// Bytes; only known when it leaves.
     pub(super) data: u64,
     pub(super) first: bool,
     pub(super) last: bool,
@@ -72,11 +72,11 @@ pub(super) struct Leaving {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Sender {
     unsent: VecDeque<Unsent>,
-    /// Segments of all messages so far.
+    /// Number of segments of all messages so far.
     queued: u64,
-    /// The next that was never sent.
+    /// The next segment that was never sent.
     next: u64,
-    /// All before this one have come.
+    /// All segments before this one have arrived.
     known: u64,
     /// From `known` to `next`.
     flight: VecDeque<Segment>,
@@ -86,16 +86,16 @@ pub(super) struct Sender {
     congestion: Congestion,
     trip: RoundTrip,
     phase: Phase,
-    /// Of the segments that have come: when the one that was sent last was sent, its number, and its round trip.
+    /// Among the segments that have arrived, the one that was sent last: its time of sending, its number, and its round trip.
     newest: (Time, u64, Span),
-    /// A tail loss probe is due: one segment leaves beyond the window.
+    /// True if a tail loss probe is due: one segment leaves beyond the window.
     probe: bool,
-    /// A probe has left, and nothing was acknowledged since.
+    /// True if a probe has left, without a new acknowledgement since.
     probed: bool,
     timer: Option<(Time, Timer)>,
-    /// The window was full when segments under way were counted last.
+    /// True if the window was full when segments in flight were last counted.
     limited: bool,
-    /// Segments under way, at most, since the one before this number was sent.
+    /// Most segments in flight since the one before this number was sent.
     most: u64,
     most_until: u64,
 }
@@ -126,24 +126,24 @@ impl Default for Sender {
 }
 
 impl Sender {
-    /// The connection was made in this time.
+    /// Records the round trip of the handshake.
     pub(super) fn shook_hands(&mut self, trip: Span) {
         self.trip.sample(trip);
     }
 
-    /// A message of so many bytes follows: the number after its last segment.
+    /// Adds a message of this many bytes, and returns the number after its last segment.
     pub(super) fn push(&mut self, bytes: u64) -> u64 {
         self.unsent.push_back(Unsent { bytes, whole: true });
         self.queued += frames_of(bytes);
         self.queued
     }
 
-    /// Segments of all messages so far.
+    /// Returns the number of segments of all messages so far.
     pub(super) fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// Segments that were sent, each once.
+    /// Returns the number of distinct sent segments.
     pub(super) fn sent(&self) -> u64 {
         self.next
     }
@@ -253,7 +253,7 @@ impl Sender {
         }
     }
 
-    /// Keeps the fullest use of the window since a round trip (RFC 7661).
+    /// Records the fullest use of the window since a round trip (RFC 7661).
     fn use_window(&mut self) {
         let under_way = self.under_way();
         let limited = under_way >= self.congestion.window();
@@ -265,13 +265,13 @@ impl Sender {
         }
     }
 
-    /// True if the window, and not the program, bounds the segments under way.
+    /// True if the window, and not the program, bounds the segments in flight.
     fn is_limited(&self) -> bool {
         let half = self.congestion.is_slow_start() && self.congestion.window() < 2 * self.most;
         self.limited || half
     }
 
-    /// When the timer expires.
+    /// Returns the time at which the timer expires.
     pub(super) fn due(&self) -> Option<Time> {
         self.timer.map(|(time, _)| time)
     }

@@ -1,6 +1,6 @@
 //! The state of all hosts as plain values, checked before use.
 //!
-//! With the topology and the hosts' pace it determines all that follows. A state may come from a file of unknown origin. Called for checkpoints of runs with background
+//! With the topology and the hosts' pace it determines all further events. A state may come from an untrusted file. Used for checkpoints of runs with background
 //! traffic.
 
 use belljar_sim::Time;
@@ -10,20 +10,20 @@ use super::connection::Connections;
 use super::event::Event;
 use super::host::Host;
 
-/// More than anything can have been counted to in all of representable time.
+/// An upper bound for any count within representable time.
 pub(crate) const MOST_COUNTED: u64 = 1 << 62;
 
-/// All that changes of hosts that send and receive.
+/// The mutable state of sending and receiving hosts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TransportState {
     pub(super) hosts: Vec<Host>,
     pub(super) connections: Connections,
-    /// Events to come, in order; empty while hosts are at work.
+    /// Future events, in order; empty while hosts are active.
     pub(super) events: Vec<(Time, Event)>,
 }
 
 impl TransportState {
-    /// The state of so many hosts that have sent nothing.
+    /// Creates the state of this many hosts that have sent nothing.
     pub(super) fn of_hosts(hosts: u32) -> Self {
         Self {
             hosts: vec![Host::default(); hosts as usize],
@@ -32,7 +32,7 @@ impl TransportState {
         }
     }
 
-    /// True if it can be a state of so many hosts.
+    /// True if it is a possible state of this many hosts.
     pub(super) fn is_sound(&self, hosts: u32) -> bool {
         let connections = self.connections.len();
         let own = self.hosts.iter().all(|host| {

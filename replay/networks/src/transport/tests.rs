@@ -33,7 +33,7 @@ fn message(id: u32, bytes: u64) -> Message {
     }
 }
 
-/// Carries frames with a delay of 10 us, and loses those for which `lost` says so, by the number of the frame of all; the arrivals in their order.
+/// Carries frames with a delay of 10 us, and loses the frames for whose global numbers `lost` returns true. Returns the arrivals in their order.
 fn carry(transport: &mut Transport, lost: impl Fn(usize) -> bool) -> Vec<Arrival> {
     let (mut arrived, mut wire, mut sent) = (Vec::new(), VecDeque::new(), 0);
     loop {
@@ -74,7 +74,7 @@ fn a_lost_segment_is_repeated_after_a_round_trip() {
     let mut transport = transport();
     transport.send(Time::ZERO, message(7, 10 * 1448));
     let arrived = carry(&mut transport, |sent| sent == 3);
-    // The three segments after it overtake it: 10 us there, 10 us back, 10 us there.
+    // The three segments after it overtake it: 10 us to the receiver, 10 us back, 10 us to the receiver again.
     assert_eq!(arrived[0].time, Time::from_ps(30_000_000));
 }
 
@@ -83,14 +83,14 @@ fn the_loss_of_a_tail_is_probed_for() {
     let mut transport = transport();
     transport.send(Time::ZERO, message(7, 10 * 1448));
     let arrived = carry(&mut transport, |sent| sent == 8 || sent == 9);
-    // Acknowledged after 20 us, probed for at the second tick of 4 ms after that; the probe overtakes the first of both, which is lost then.
+    // Acknowledged after 20 us, probed for at the second tick of 4 ms after that; the probe overtakes the first of both, which is then lost.
     assert_eq!(arrived[0].time, Time::from_ps(8_030_000_000));
 }
 
 #[test]
 fn the_loss_of_all_waits_for_the_timeout() {
     let mut transport = transport();
-    // A probe follows the first loss, a timeout of as much the second, and a doubled one the third. An acknowledgement ends that.
+    // A probe follows the first loss, an equal timeout the second, and a doubled one the third. An acknowledgement resets the timeout.
     for (second, (lost, ms)) in (0..).zip([(1, 208), (2, 416), (3, 824), (1, 208)]) {
         let begin = Time::from_ps(second * 1_000_000_000_000);
         transport.send(begin, message(8, 100));

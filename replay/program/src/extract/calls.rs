@@ -1,11 +1,11 @@
-//! Properties of single calls, by their functions: polls, and the rounds of calls that meet.
+//! Properties of single calls, by their functions: polls, and the rounds of meetings.
 //!
-//! A call without a property here waits for nothing but its operations. Called by `extract` for each call.
+//! A call without a property here only waits for its operations. Used by `extract` for each call.
 
 use belljar_mpi::{CallKind, Epoch, Object};
 use belljar_trace::{Event, Fact};
 
-/// True for a poll that found nothing, and for a record of several.
+/// True for an unsuccessful poll, and for a record of several.
 pub fn found_nothing(event: &Event) -> bool {
     let nothing = event.completed.is_empty() && event.status.is_none() && event.started.is_empty();
     let over = event.details.0.as_ref().is_some_and(|details| details.over);
@@ -17,9 +17,9 @@ pub fn asks_time(event: &Event) -> bool {
     event.meaning().kind == CallKind::Clock
 }
 
-/// The number of rounds in which the members of a meeting hear of each other. Libraries make communicators and windows
-/// with several reductions and gatherings of a few bytes, one after the other; the numbers were counted from the time
-/// that MPICH takes longer on a network of longer latency. `None` for a call without rounds.
+/// Returns the number of communication rounds in a meeting. Libraries create communicators and windows with several
+/// reductions and gatherings of a few bytes, one after the other. The numbers were derived from MPICH's additional time on
+/// a network of longer latency. `None` for a call without rounds.
 pub(super) fn meeting_times(event: &Event) -> Option<u32> {
     use belljar_trace::Making;
     match (event.meaning().kind, &event.fact) {
@@ -39,9 +39,9 @@ pub(super) fn meeting_times(event: &Event) -> Option<u32> {
     }
 }
 
-/// The rounds that make a window, counted with 2, 4 and 8 processes of MPICH. Windows that allocate their memory agree on
-/// an address; dynamic ones exchange neither addresses nor keys. The first window of two processes takes one or two rounds
-/// more than this, in which UCX prepares its endpoints, and later ones take one less.
+/// Returns the rounds that create a window, counted with 2, 4 and 8 processes of MPICH. Windows that allocate their memory
+/// agree on an address; dynamic ones exchange neither addresses nor keys. The first window of two processes takes one or
+/// two more rounds, in which UCX prepares its endpoints, and later ones take one less.
 fn window_times(event: &Event) -> u32 {
     let parameters = &event.description().parameters;
     let has = |name: &str| parameters.iter().any(|parameter| parameter.name == name);

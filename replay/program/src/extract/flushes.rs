@@ -1,8 +1,8 @@
 //! Flushes of accesses to windows.
 //!
 //! A call that completes accesses at their targets flushes each target that its process has accessed since the last such call. MPICH over UCX writes and
-//! reads contiguous data by the transport, whose flush is a round trip of its own; all other accesses are messages that the target's library answers.
-//! Called by `operations`.
+//! reads contiguous data by the transport, whose flush is a separate round trip; all other accesses are messages that the target's library answers. Used
+//! by `operations`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use belljar_trace::{Datatype, Direction, Event, Phase, Transfer, TransferKind};
 use super::Call;
 use crate::program::{AccessCompletion, ChannelId, ProcessId, Program};
 
-/// Channels of accesses that no call has completed at the target, by process and window.
+/// Channels of accesses that are incomplete at the target, by process and window.
 #[derive(Debug, Default)]
 pub(super) struct Flushes(BTreeMap<(ProcessKey, Option<u32>), BTreeSet<ChannelId>>);
 
 impl Flushes {
-    /// A call accesses the process at a channel's end.
+    /// Records an access to the process at a channel's end.
     pub(super) fn accessed(&mut self, call: Call<'_>, channel: ChannelId) {
         let own = self.0.entry((call.key.0, window(call.event))).or_default();
         own.insert(channel);
     }
 
-    /// Takes the channels that a call flushes, to `target` if it names one.
+    /// Takes the channels that a call flushes, only to `target` if it names one.
     pub(super) fn ended(
         &mut self,
         call: Call<'_>,
@@ -46,7 +46,7 @@ impl Flushes {
     }
 }
 
-/// The process's own number of the window that a call names.
+/// Returns the process's own number of the window that a call names.
 fn window(event: &Event) -> Option<u32> {
     event.details.0.as_ref()?.window
 }
@@ -59,7 +59,7 @@ fn flushes(event: &Event) -> bool {
         || meaning.kind == CallKind::Free(Object::Window)
 }
 
-/// Bytes that an access fetches which sends, too; `None` for all others.
+/// Returns the bytes fetched by an access that also sends; `None` for all others.
 pub(super) fn fetched(event: &Event) -> Option<u64> {
     let mut transfers = event.transfers.iter().filter(|it| it.is_access());
     let sends = transfers.any(|it| it.direction == Direction::Send);
@@ -68,7 +68,7 @@ pub(super) fn fetched(event: &Event) -> Option<u64> {
     fetched.filter(|_| sends).map(|it| it.bytes)
 }
 
-/// The completion of an access at its target.
+/// Returns the completion of an access at its target.
 pub(super) fn completion(transfer: &Transfer) -> AccessCompletion {
     let TransferKind::Access(access) = transfer.kind else {
         return AccessCompletion::Answer;

@@ -1,8 +1,8 @@
-//! Operations of a trace as those of the program.
+//! Conversion of a trace's operations to the program's.
 //!
-//! An operation takes its arguments from the event of the call that begins it. Synchronisations of windows become
-//! messages without data on channels of their own, with tags below all of MPI. Called by `extract` for each operation of a
-//! call that returned.
+//! An operation takes its arguments from the event of the call that begins it. Synchronisations of windows become messages
+//! without data on separate channels, with tags below all of MPI. Used by `extract` for each operation of a call that
+//! returned.
 
 use belljar_job::{
     Fact, Locking as Told, Operation as Begun, OperationId, Origin, Signal, WindowId,
@@ -19,7 +19,7 @@ use crate::program::{ChannelId, Locking, Operation, Slot};
 /// The tag of accesses; tags of epochs follow it, two for each window of a communicator.
 const ACCESS: i32 = i32::MIN;
 
-/// The tag of a notice between epochs of a window.
+/// Returns the tag of a notice between epochs of a window.
 fn tag(window: WindowId, signal: Signal) -> i32 {
     let first = ACCESS
         .saturating_add(1)
@@ -30,13 +30,13 @@ fn tag(window: WindowId, signal: Signal) -> i32 {
     }
 }
 
-/// True if the data of a transfer is in pieces, by a datatype of the program.
+/// True if the data of a transfer is noncontiguous, by a datatype of the program.
 fn pieces(transfer: &Transfer) -> bool {
     matches!(transfer.datatype, Datatype::Derived { .. })
 }
 
 impl Extractor<'_> {
-    /// A call begins an operation.
+    /// Handles a call that begins an operation.
     pub(super) fn begin(
         &mut self,
         call: Call<'_>,
@@ -112,7 +112,8 @@ impl Extractor<'_> {
         })
     }
 
-    /// A message in partitions begins, without a ready partition. MPICH sends it as a whole as soon as all are.
+    /// Begins a message in partitions, without a ready partition. MPICH sends it as a whole as soon as all partitions are
+    /// ready.
     fn send_partitioned(
         &mut self,
         call: Call<'_>,
@@ -133,7 +134,7 @@ impl Extractor<'_> {
         Some(Open { message, ..open })
     }
 
-    /// A receive is posted; one with a wildcard has no channel yet.
+    /// Handles a posted receive; with a wildcard it has no channel yet.
     fn receive(
         &mut self,
         call: Call<'_>,
@@ -183,7 +184,7 @@ impl Extractor<'_> {
         })
     }
 
-    /// An access to another process's memory. One that sends and fetches has two transfers and is one access.
+    /// Handles an access to another process's memory. An access that sends and fetches has two transfers.
     fn access(&mut self, call: Call<'_>, transfer: &Transfer, channel: ChannelId) -> Option<Open> {
         let fetched = fetched(call.event);
         let (sent, received) = match (transfer.direction, fetched) {
@@ -214,7 +215,7 @@ impl Extractor<'_> {
         }
     }
 
-    /// A lock, or a notice between epochs.
+    /// Handles a lock, or a notice between epochs.
     fn synchronize(&mut self, call: Call<'_>, what: Begun) -> Option<Open> {
         let own = call.member;
         match what {
@@ -267,7 +268,7 @@ impl Extractor<'_> {
         }
     }
 
-    /// A call that makes a partition ready, or that found a partition or a message.
+    /// Handles a call that marks a partition ready, or that found a partition or a message.
     pub(super) fn ask(&mut self, call: Call<'_>, fact: &Fact) {
         let operation = match fact {
             Fact::Ready { send } => {
@@ -280,7 +281,7 @@ impl Extractor<'_> {
             }
             Fact::Arrived { receive } => {
                 let open = self.open.get(receive);
-                // A slot is of its thread.
+                // A slot belongs to its thread.
                 let Some(open) = open.filter(|open| open.thread == call.key) else {
                     return;
                 };

@@ -1,7 +1,7 @@
-//! Processes, channels, windows and collective operations, which all threads of a program share.
+//! Processes, channels, windows and collective operations, shared by all threads of a program.
 //!
-//! Processes are numbered in the order of jobs and ranks, all else in the order of first use. Each meeting has one
-//! collective operation. Called by `extract` for each operation.
+//! Processes are numbered in the order of jobs and ranks, all others in the order of first use. Each meeting has one
+//! collective operation. Used by `extract` for each operation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::program::{Channel, ChannelId, Collective, Part, Process, ProcessId, P
 /// Processes, channels, windows and collective operations of a program.
 pub(super) struct Shared<'a> {
     communicators: &'a Communicators,
-    /// The tables for calls whose algorithm the tables of the traced library do not give, or are not to give.
+    /// The tables for calls whose algorithm the tables of the traced library do not contain, or are not to determine.
     others: &'a Tables,
     pub(super) program: Program,
     processes: BTreeMap<Member, ProcessId>,
     channels: BTreeMap<Channel, ChannelId>,
     parts: BTreeMap<Part, u32>,
     members: BTreeMap<u32, Arc<[ProcessId]>>,
-    /// Collective operations, in the program, of meetings that not all processes have come to.
+    /// The program's collective operations for incomplete meetings.
     meetings: BTreeMap<MeetingId, u32>,
     windows: BTreeMap<WindowId, u32>,
 }
@@ -49,7 +49,7 @@ impl<'a> Shared<'a> {
         shared
     }
 
-    /// The number of a process.
+    /// Returns the number of a process.
     pub(super) fn process(&mut self, member: Member) -> ProcessId {
         let program = &mut self.program;
         *self.processes.entry(member).or_insert_with(|| {
@@ -62,12 +62,12 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// The number of a channel.
+    /// Returns the number of a channel.
     pub(super) fn channel(&mut self, told: Told) -> ChannelId {
         self.channel_of(told.communicator, (told.from, told.to), told.tag)
     }
 
-    /// The number of the channel of messages with this tag from one process to another.
+    /// Returns the number of the channel of messages with this tag from one process to another.
     pub(super) fn channel_of(
         &mut self,
         communicator: u32,
@@ -87,13 +87,13 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// The number of a window.
+    /// Returns the number of a window.
     pub(super) fn window(&mut self, window: WindowId) -> u32 {
         let next = self.windows.len() as u32;
         *self.windows.entry(window).or_insert(next)
     }
 
-    /// A call begins something that is not followed.
+    /// Counts an operation that is not followed.
     pub(super) fn unknown(&mut self, origin: Origin) {
         match origin {
             Origin::Collective(_) => self.program.unknown.collectives += 1,
@@ -101,12 +101,13 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// All processes have come to a meeting.
+    /// Handles a complete meeting.
     pub(super) fn met(&mut self, meeting: MeetingId) {
         self.meetings.remove(&meeting);
     }
 
-    /// The collective operation that a call takes part in, and how it does; `None` when the trace does not tell.
+    /// Returns the collective operation that a call takes part in, and its part; `None` if the trace does not contain
+    /// them.
     pub(super) fn take_part(
         &mut self,
         expansion: &mut Expansion<'_>,
@@ -134,7 +135,7 @@ impl<'a> Shared<'a> {
         self.part_in((process, number), meeting, part)
     }
 
-    /// A part with one message to each member that gets data.
+    /// Returns a part with one message to each member that receives data.
     fn direct(&self, expansion: &Expansion<'_>, event: &Event, told: &Collected) -> Option<Part> {
         let process = (event.node, event.process);
         let number = told.communicator?;
@@ -149,7 +150,7 @@ impl<'a> Shared<'a> {
         Some(Part::Direct { sends })
     }
 
-    /// A process's part in a meeting on the communicator that it numbers so.
+    /// Returns a process's part in a meeting on the communicator with this number of the process.
     fn part_in(
         &mut self,
         (process, number): (ProcessKey, u32),
@@ -177,7 +178,7 @@ impl<'a> Shared<'a> {
         Some((collective, self.part(part)))
     }
 
-    /// The number of a way of taking part.
+    /// Returns the number of a part.
     fn part(&mut self, part: Part) -> u32 {
         if let Some(number) = self.parts.get(&part) {
             return *number;
@@ -188,7 +189,7 @@ impl<'a> Shared<'a> {
         number
     }
 
-    /// The members of a communicator, those of the first group first where it joins two.
+    /// Returns the members of a communicator; for an intercommunicator, the first group first.
     fn members(
         &mut self,
         process: ProcessKey,
@@ -212,8 +213,8 @@ impl<'a> Shared<'a> {
         Some(all)
     }
 
-    /// The part of a call in a meeting that is no collective operation: all members hear of each other so many times, as
-    /// in barriers, on the communicator that the process numbers so.
+    /// Returns the part of a call in a meeting that is not a collective operation, on the communicator with this number
+    /// of the process. All members communicate in this many rounds, as in barriers.
     pub(super) fn meet(
         &mut self,
         event: &Event,
@@ -242,7 +243,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// A part by a library's algorithm.
+/// Returns a part by a library's algorithm.
 fn library(expanded: Expanded) -> Part {
     Part::Library {
         algorithm: expanded.algorithm,
@@ -252,10 +253,11 @@ fn library(expanded: Expanded) -> Part {
     }
 }
 
-/// Members of a communicator that are believed of a trace that has fewer processes.
+/// Most plausible members of a communicator in a trace with fewer processes.
 const MEMBERS_BELIEVED: usize = 1 << 12;
 
-/// The position of each member of a communicator, of both groups if it joins two, in one order for both sides.
+/// Returns the position of each member of a communicator, of both groups for an intercommunicator, in one order for both
+/// sides.
 fn places(own: &Members, remote: Option<&Members>) -> BTreeMap<Member, u32> {
     let mut groups: Vec<Vec<Member>> = vec![own.iter().take(MEMBERS_BELIEVED << 8).collect()];
     groups.extend(remote.map(|remote| remote.iter().take(MEMBERS_BELIEVED << 8).collect()));

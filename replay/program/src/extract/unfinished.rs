@@ -1,6 +1,6 @@
 //! Calls that never returned in the trace.
 //!
-//! Their operations are not part of the program. A call that waits for a message or a meeting is listed, as in a deadlock. Called by
+//! Their operations are not part of the program. A call that waits for a message or a meeting is listed, as in a deadlock. Used by
 //! `extract`.
 
 use super::{Call, Extractor};
@@ -8,7 +8,7 @@ use crate::program::Unfinished;
 use crate::thread::Growing;
 
 impl Extractor<'_> {
-    /// A call that was entered at `entry`, in picoseconds, and never returned.
+    /// Handles a call that was entered at `entry`, in picoseconds, and never returned.
     pub(super) fn unfinished(&mut self, call: Call<'_>, entry: u64) {
         let Call { event, member, key } = call;
         let program = &mut self.shared.program;

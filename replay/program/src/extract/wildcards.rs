@@ -1,8 +1,8 @@
-//! Wildcard receives: their channel when the match is known, and a guess where it stays unknown.
+//! Wildcard receives: their channel when the match is known, and a guess if it stays unknown.
 //!
-//! A guess takes a message that no other receive of its channel takes: of the channels with such messages, the one whose
-//! message was sent first. A replay needs one, as it would stop without; guesses among several channels are counted.
-//! Called by `extract`.
+//! A guess takes a message without another receive on its channel: of the channels with such messages, the one whose
+//! message was sent first. A replay needs a match, as it would stop without; guesses among several channels are counted.
+//! Used by `extract`.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,20 +16,19 @@ use crate::program::{ChannelId, Operation, ProcessId};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wildcard {
     pub(super) open: Open,
-    /// The communicator, by the number that all members have for it.
+    /// The communicator, by the number common to all members.
     pub(super) communicator: u32,
     pub(super) to: Member,
     pub(super) wanted: Wanted,
-    /// True if its data is in pieces.
+    /// True if its data is noncontiguous.
     pub(super) pieces: bool,
 }
 
-/// By communicator and receiver, and by channel: the calls of messages that no receive of the channel takes, in
-/// picoseconds.
+/// By communicator and receiver, and by channel: the calls of messages without a receive on the channel, in picoseconds.
 type Left = BTreeMap<(u32, ProcessId), BTreeMap<ChannelId, VecDeque<u64>>>;
 
 impl Extractor<'_> {
-    /// The channel of a wildcard receive is known.
+    /// Sets the channel of a wildcard receive.
     pub(super) fn locate(&mut self, wildcard: Wildcard, channel: Told) {
         self.shared.program.unknown.ordered += u64::from(wildcard.wanted.from.is_none());
         let channel = self.shared.channel(channel);
@@ -46,7 +45,7 @@ impl Extractor<'_> {
         self.mend(open, receive);
     }
 
-    /// Gives receives of unknown match the messages that are left.
+    /// Matches the remaining receives with the remaining messages.
     pub(super) fn guess(&mut self) {
         let lost = std::mem::take(&mut self.lost);
         if lost.is_empty() {
@@ -81,7 +80,7 @@ impl Extractor<'_> {
         }
     }
 
-    /// The messages that no receive takes.
+    /// Returns the messages without a receive.
     fn left(&self) -> Left {
         let mut sent: BTreeMap<ChannelId, Vec<u64>> = BTreeMap::new();
         let mut received: BTreeMap<ChannelId, usize> = BTreeMap::new();

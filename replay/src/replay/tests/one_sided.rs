@@ -39,7 +39,8 @@ fn meet(builder: &mut Builder, rank: u32) {
     builder.wait(rank, slot);
 }
 
-/// Legs that each call of rank 0 has, by its longer time on a network where each leg takes two milliseconds longer.
+/// Returns the legs of each call of rank 0, from its longer time on a network where each leg takes two milliseconds
+/// longer.
 fn legs(program: &Program, ranks: u32) -> Vec<u64> {
     let [near, ..] = settings(ranks, Span::from_us(1));
     let [far, ..] = settings(ranks, Span::from_us(1001));
@@ -156,7 +157,7 @@ fn accesses_to_the_own_window_send_nothing() {
 
 #[test]
 fn a_lock_after_an_early_unlock_is_had() {
-    // In the trace calls took less than the model has: the next lock is asked for before the unlock has flushed.
+    // In the trace, calls took less time than in the model: the next lock is requested before the unlock has flushed.
     let mut builder = Builder::new(2);
     for _ in 0..3 {
         let slot = builder.lock(0, 1, Locking::Exclusive);

@@ -18,8 +18,8 @@ enum Does {
 /// An operation, its work in microseconds, and the points that it waits for.
 type Call<'a> = (Does, u64, &'a [u32]);
 
-/// Threads of rank 0 with their processors, and one thread of rank 1: of each call its operation, its work, and its conditions. The point of a call is its place
-/// among all of rank 0.
+/// Threads of rank 0 with their processors, and one thread of rank 1: for each call its operation, its work, and its conditions. The point of a call is its
+/// index among all calls of rank 0.
 fn schedule(own: &[(u32, &[Call<'_>])], other: &[(Does, u64)]) -> Program {
     let mut builder = Builder::new(2);
     let mut all: Vec<(Does, u64)> = Vec::new();
@@ -72,7 +72,7 @@ fn schedule(own: &[(u32, &[Call<'_>])], other: &[(Does, u64)]) -> Program {
     program
 }
 
-/// When each call of rank 0's threads is left, in microseconds.
+/// Returns the exit of each call of rank 0's threads, in microseconds.
 fn exits(program: &Program) -> Vec<Vec<u64>> {
     let outcome = ideal(program).unwrap();
     assert_eq!(outcome.stuck, []);
@@ -85,7 +85,7 @@ fn exits(program: &Program) -> Vec<Vec<u64>> {
 #[test]
 fn answers_do_not_wait_for_one_another() {
     use Does::{Nothing, Receive, Send};
-    // Rank 1 asks the second thread first, and needs its answer to ask the first.
+    // Rank 1 sends to the second thread first, and needs its answer to send to the first.
     let other = [
         (Send(0, 3), 0),
         (Receive(0, 4), 0),
@@ -134,7 +134,7 @@ fn a_processor_does_one_work_at_a_time() {
         );
         exits(&of)
     };
-    // Work is done in the order in which it becomes free.
+    // Work is done in the order in which it becomes available.
     assert_eq!(works([0, 0]), [[10, 21], [20, 25]]);
     assert_eq!(works([0, 1]), [[10, 11], [10, 14]]);
 }

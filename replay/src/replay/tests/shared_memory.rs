@@ -10,7 +10,8 @@ fn together(latency: Span) -> [Setting; 3] {
     })
 }
 
-/// Picoseconds of the send and of the receive of a message with so many bytes, by model. Calls of the trace took no time.
+/// Returns the picoseconds of the send and of the receive of a message with this many bytes, by model. Calls of the trace
+/// took no time.
 fn took(bytes: u64, late: u64, latency: Span) -> [(u64, u64); 3] {
     let program = message(bytes, late, [0, 0]);
     together(latency).map(|setting| {
@@ -25,7 +26,7 @@ fn took(bytes: u64, late: u64, latency: Span) -> [(u64, u64); 3] {
     })
 }
 
-/// Picoseconds of so many cycles.
+/// Converts cycles to picoseconds.
 fn ps(cycles: f64) -> u64 {
     (cycles * 1e12 / 2.6e9) as u64
 }
@@ -37,7 +38,7 @@ fn a_small_message_is_copied_twice() {
     let copy = memory.copy * 8_000.0;
     for (send, receive) in took(8_000, 0, Span::from_us(500)) {
         assert!(send.abs_diff(ps(memory.send + copy)) < 10, "{send}");
-        // The receiver begins after a call of no time, so that it waits for all of it.
+        // The receiver begins after a call of no time, so that it waits for the whole message.
         let all = memory.send + memory.latency + memory.receive + 2.0 * copy + costs.begin;
         assert!(
             receive.abs_diff(ps(all)) < ps(2.0 * costs.begin),

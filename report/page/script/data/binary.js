@@ -1,8 +1,8 @@
 // @ts-check
-/** @file Packed data: from an element's text to numbers. Called by whoever shows data that is too large for JSON. */
+/** @file Decoding of packed data, from an element's text to numbers. Used for data that is too large for JSON. */
 
 /**
- * The bytes that Base64 stands for.
+ * Decodes Base64.
  * @param {string} text
  * @returns {Uint8Array<ArrayBuffer>}
  */
@@ -14,7 +14,7 @@ export function bytesOf(text) {
 }
 
 /**
- * The bytes that were packed.
+ * Unpacks bytes.
  * @param {Uint8Array<ArrayBuffer>} packed
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
@@ -24,7 +24,7 @@ export async function inflate(packed) {
 }
 
 /**
- * The packed data of the page's element with this name; empty where there is none.
+ * Returns the unpacked data of the page's element with this name; empty if there is none.
  * @param {string} name
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
@@ -43,7 +43,7 @@ export class Reader {
   }
 
   /**
-   * The next number; beyond 2^53 it is not exact.
+   * Reads the next number; beyond 2^53 it is not exact.
    * @returns {number}
    */
   number() {
@@ -61,7 +61,7 @@ export class Reader {
   }
 
   /**
-   * The next number, with its sign.
+   * Reads the next number, with its sign.
    * @returns {number}
    */
   signed() {
@@ -70,7 +70,7 @@ export class Reader {
   }
 
   /**
-   * The next bytes, which follow their number.
+   * Reads the next bytes, which follow their number.
    * @returns {Uint8Array}
    */
   block() {
@@ -81,7 +81,7 @@ export class Reader {
   }
 
   /**
-   * The next text.
+   * Reads the next text.
    * @returns {string}
    */
   text() {

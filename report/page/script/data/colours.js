@@ -1,7 +1,7 @@
 // @ts-check
-/** @file Colours that people with any kind of colour vision tell apart, after Okabe and Ito (2008), by kind of function. Called by drawings. */
+/** @file Colours by kind of function, distinguishable with any kind of colour vision, after Okabe and Ito (2008). Used by drawings. */
 
-/** Kinds of functions, by the numbers that the data has for them (report/src/timeline/kinds.rs): name, and colour by light and by dark. */
+/** Kinds of functions, by their numbers in the data (report/src/timeline/kinds.rs): name, and colour in light and in dark mode. */
 const KINDS = [
   { name: "start and end", colour: [120, 120, 128] },
   { name: "barrier", colour: [240, 228, 66] },
@@ -13,11 +13,11 @@ const KINDS = [
   { name: "other MPI", colour: [86, 180, 233] },
 ];
 
-/** Of waiting, which is drawn over the others. */
+/** The colour of waiting, which is drawn over the others. */
 export const WAITING_COLOUR = [150, 20, 40];
 
 /**
- * The name of a kind.
+ * Returns the name of a kind.
  * @param {number} kind
  * @returns {string}
  */
@@ -26,7 +26,7 @@ export function kindName(kind) {
 }
 
 /**
- * The colour of a kind of functions.
+ * Returns the colour of a kind of functions.
  * @param {number} kind
  * @returns {number[]} Red, green and blue.
  */
@@ -35,7 +35,7 @@ export function colourOf(kind) {
 }
 
 /**
- * A colour as style sheets have it.
+ * Formats a colour for style sheets.
  * @param {number[]} colour
  * @returns {string}
  */
@@ -44,7 +44,7 @@ export function rgb(colour) {
 }
 
 /**
- * A colour between two.
+ * Returns a colour between two.
  * @param {number[]} from
  * @param {number[]} to
  * @param {number} share Between 0 and 1.
@@ -54,7 +54,7 @@ export function between(from, to, share) {
   return from.map((value, part) => Math.round(value + (to[part] - value) * share));
 }
 
-/** The steps of a scale whose lightness changes evenly (after viridis). */
+/** The steps of a scale with evenly changing lightness (after viridis). */
 const STEPS = [
   [68, 1, 84],
   [59, 82, 139],
@@ -64,7 +64,7 @@ const STEPS = [
 ];
 
 /**
- * The colour of a value on a scale.
+ * Returns the colour of a value on a scale.
  * @param {number} share Between 0 and 1.
  * @returns {number[]}
  */
@@ -74,7 +74,7 @@ export function onScale(share) {
   return between(STEPS[step], STEPS[step + 1], place - step);
 }
 
-/** Whether the page is dark. */
+/** True if the page is in dark mode. */
 export function isDark() {
   return matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
 }

@@ -1,22 +1,22 @@
 // @ts-check
-/** @file Tables of one run, or of two side by side: each figure of both, and its change. Called by sections. */
+/** @file Tables of one run, or of two side by side with each figure of both and its change. Used by sections. */
 
 import { table } from "./tables.js";
 import { changeWords, countWords, timeWords } from "./units.js";
 
 /**
- * A column of rows that analyses made. `label`: what a row is about, which both runs have in common. `both`: what is of interest in both; other
- * figures are left out where there are two runs.
+ * A column of rows from analyses. `label`: a description of the row, common to both runs. `both`: a figure that is shown for both runs; other
+ * figures are omitted with two runs.
  * @typedef {{ name: string, say: (row: any) => string, by?: (row: any) => number, of?: number, label?: boolean, both?: boolean }} Figure
  */
 
 /** A row of the first run, and of the second. @typedef {{ a: any, b: any }} Pair */
 
 /**
- * A time column.
+ * Creates a time column.
  * @param {string} name
  * @param {string} key
- * @param {number} [of] What its bars are parts of.
+ * @param {number} [of] The whole of its bars.
  * @returns {Figure}
  */
 export const timeColumn = (name, key, of) => ({
@@ -27,7 +27,7 @@ export const timeColumn = (name, key, of) => ({
 });
 
 /**
- * A column of numbers.
+ * Creates a column of numbers.
  * @param {string} name
  * @param {string} key
  * @param {(value: number) => string} [say]
@@ -40,16 +40,16 @@ export const countColumn = (name, key, say = countWords) => ({
 });
 
 /**
- * The same column, which is of interest in both runs.
+ * Returns the same column, shown for both runs.
  * @param {Figure} column
  * @returns {Figure}
  */
 export const both = (column) => ({ ...column, both: true });
 
 /**
- * Rows of both runs that are about the same, in the order of the first run; those of the second alone follow.
- * @param {any[][]} lists Of each run.
- * @param {(row: any) => string} key What a row is about.
+ * Pairs corresponding rows of both runs, in the order of the first run; rows that only the second has follow.
+ * @param {any[][]} lists Rows of each run.
+ * @param {(row: any) => string} key The key by which rows correspond.
  * @returns {Pair[]}
  */
 export function paired([a, b], key) {
@@ -64,7 +64,7 @@ export function paired([a, b], key) {
 }
 
 /**
- * What a column says of two runs.
+ * Returns the columns of two runs for a column.
  * @param {Figure} column
  * @returns {import("./tables.js").Column<Pair>[]}
  */
@@ -85,11 +85,11 @@ function figuresOf(column) {
 }
 
 /**
- * A table of one run or of two.
+ * Creates a table of one run or of two.
  * @param {string} caption
  * @param {Figure[]} columns
  * @param {any[][]} lists Rows of each run.
- * @param {(row: any) => string} key What a row is about.
+ * @param {(row: any) => string} key The key by which rows correspond.
  * @returns {HTMLElement}
  */
 export function compared(caption, columns, lists, key) {
@@ -98,7 +98,7 @@ export function compared(caption, columns, lists, key) {
 }
 
 /**
- * The largest of a key.
+ * Returns the largest value of the keys.
  * @param {any[][]} lists
  * @param {string[]} keys
  * @returns {number}
@@ -108,7 +108,7 @@ export function largest(lists, ...keys) {
 }
 
 /**
- * A rank's name, with its job where there are several.
+ * Formats a rank's name, with its job if there are several.
  * @param {any} row
  * @returns {string}
  */

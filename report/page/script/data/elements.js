@@ -1,8 +1,8 @@
 // @ts-check
-/** @file Elements of the page. What comes from a run is put in as text alone. Called by sections. */
+/** @file Elements of the page. Data of a run is only inserted as text. Used by sections. */
 
 /**
- * A new element.
+ * Creates an element.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} kind
  * @param {Record<string, string>} [attributes]
@@ -17,7 +17,7 @@ export function element(kind, attributes = {}, children = []) {
 }
 
 /**
- * The page's element with this name.
+ * Returns the page's element with this name.
  * @param {string} name
  * @returns {HTMLElement}
  */
@@ -28,10 +28,10 @@ export function named(name) {
 }
 
 /**
- * A section with its heading and what it shows, in the page and in its contents.
+ * Creates a section with its heading and an introduction, in the page and in its contents.
  * @param {string} name
  * @param {string} heading
- * @param {string} what What it shows and how to read it.
+ * @param {string} what An introduction: its contents and how to read it.
  * @returns {HTMLElement}
  */
 export function section(name, heading, what) {
@@ -45,7 +45,7 @@ export function section(name, heading, what) {
 }
 
 /**
- * Says how to get what a run has not got.
+ * Explains how to get data that a run lacks.
  * @param {HTMLElement} into
  * @param {string} words
  * @param {string} [command]
@@ -57,9 +57,9 @@ export function missing(into, words, command) {
 }
 
 /**
- * What is told next to the pointer.
- * @param {string[]} lines None: nothing.
- * @param {number} x In the window.
+ * Shows text next to the pointer.
+ * @param {string[]} lines Empty to hide it.
+ * @param {number} x Position in the window.
  * @param {number} y
  */
 export function tip(lines, x, y) {
@@ -74,8 +74,8 @@ export function tip(lines, x, y) {
 }
 
 /**
- * A canvas that is as sharp as the screen, and as wide as its place.
- * @param {string} label For those who do not see it.
+ * Creates a canvas with the screen's resolution and the width of its container.
+ * @param {string} label A description for screen readers.
  * @param {number} height In CSS pixels.
  * @returns {HTMLCanvasElement}
  */
@@ -86,7 +86,7 @@ export function canvas(label, height) {
 }
 
 /**
- * Fits a canvas to its place; its size in CSS pixels and what to draw with, in the same.
+ * Fits a canvas to its container; returns its size in CSS pixels and a context that draws in the same unit.
  * @param {HTMLCanvasElement} of
  * @returns {{ pen: CanvasRenderingContext2D, width: number, height: number, scale: number }}
  */
@@ -105,7 +105,7 @@ export function fit(of) {
 }
 
 /**
- * The value of a style sheet's variable.
+ * Returns the value of a style sheet's variable.
  * @param {string} name
  * @returns {string}
  */

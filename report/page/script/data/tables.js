@@ -1,19 +1,19 @@
 // @ts-check
-/** @file Tables that are sorted by a click on a heading, with bars in them. Called by sections. */
+/** @file Tables with bars, sortable by a click on a heading. Used by sections. */
 
 import { element } from "./elements.js";
 
-/** Rows that are shown at first. */
+/** Number of rows that are shown at first. */
 const FIRST = 25;
 
 /**
- * A column: its heading, what it says of a row, and by what it sorts. With `of`, a bar shows the value's share of it.
+ * A column: its heading, its text for a row, and its sort key. With `of`, a bar shows the value's share of it.
  * @template T
  * @typedef {{ name: string, say: (row: T) => string, by?: (row: T) => number, of?: number }} Column
  */
 
 /**
- * A cell, with its bar.
+ * Creates a cell, with its bar.
  * @template T
  * @param {Column<T>} column
  * @param {T} row
@@ -30,7 +30,7 @@ function cell(column, row) {
 }
 
 /**
- * The rows in the order of a column; equal ones as they were.
+ * Sorts rows by a column; ties keep their order.
  * @template T
  * @param {T[]} rows
  * @param {(row: T) => number | string} by
@@ -46,7 +46,7 @@ export function sorted(rows, by, downwards) {
 }
 
 /**
- * A table.
+ * Creates a table.
  * @template T
  * @param {string} caption
  * @param {Column<T>[]} columns

@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * @file Numbers in words: times, bytes, counts and shares. Called by everything that shows numbers.
+ * @file Formatting of numbers: times, bytes, counts and shares. Used by all parts that show numbers.
  *
- * The rule is that of the command (`sim/src/figures.rs`): the nearest number with the digits shown, and from the middle of two away from zero. Tests hold both to one table.
+ * The rule is the command's (`sim/src/figures.rs`): the nearest number with the digits shown, with ties away from zero. Tests compare both with one table.
  */
 
 /** Non-breaking, so that a number and its unit stay together. */
@@ -11,7 +11,7 @@ const TIMES = ["ps", "ns", "us", "ms", "s"];
 const BYTES = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 
 /**
- * The nearest whole number to a quotient of whole numbers; half is rounded up.
+ * Divides integers, rounded to the nearest integer; half is rounded up.
  * @param {bigint} value
  * @param {bigint} by
  * @returns {bigint}
@@ -21,9 +21,9 @@ function divided(value, by) {
 }
 
 /**
- * Four significant digits of a whole number, with the largest unit of which there is at least one.
+ * Formats an integer with four significant digits, in the largest unit that is not larger.
  * @param {number} value
- * @param {string[]} units Each a thousand of the one before.
+ * @param {string[]} units Each a thousand times the previous one.
  * @returns {string}
  */
 function scaled(value, units) {
@@ -43,7 +43,7 @@ function scaled(value, units) {
 }
 
 /**
- * A number with so many decimal places.
+ * Formats a number with this many decimal places.
  * @param {number} value
  * @param {number} places
  * @returns {string}
@@ -58,7 +58,7 @@ export function decimalWords(value, places) {
 }
 
 /**
- * A time in words.
+ * Formats a time.
  * @param {number} ps In picoseconds.
  * @returns {string}
  */
@@ -67,7 +67,7 @@ export function timeWords(ps) {
 }
 
 /**
- * A point in time, in seconds to the nanosecond.
+ * Formats a point in time, in seconds to the nanosecond.
  * @param {number} ps In picoseconds.
  * @returns {string}
  */
@@ -76,7 +76,7 @@ export function secondWords(ps) {
 }
 
 /**
- * Bytes in words.
+ * Formats bytes.
  * @param {number} bytes
  * @returns {string}
  */
@@ -85,7 +85,7 @@ export function byteWords(bytes) {
 }
 
 /**
- * A whole number with its digits in groups of three.
+ * Formats an integer with its digits in groups of three.
  * @param {number} value
  * @returns {string}
  */
@@ -94,10 +94,10 @@ export function countWords(value) {
 }
 
 /**
- * A count and its noun.
+ * Formats a count and its noun.
  * @param {number} count
- * @param {string} one What one is called.
- * @param {string} [many] What several are called, where it is not the singular with an s.
+ * @param {string} one The singular.
+ * @param {string} [many] The plural, if it is not the singular with an s.
  * @returns {string}
  */
 export function manyWords(count, one, many = `${one}s`) {
@@ -105,7 +105,7 @@ export function manyWords(count, one, many = `${one}s`) {
 }
 
 /**
- * A part of a whole as percent.
+ * Formats a part of a whole as percent.
  * @param {number} part
  * @param {number} whole
  * @returns {string}
@@ -117,7 +117,7 @@ export function shareWords(part, whole) {
 }
 
 /**
- * Thousandths as percent.
+ * Formats thousandths as percent.
  * @param {number} thousandths
  * @returns {string}
  */
@@ -126,7 +126,7 @@ export function thousandthWords(thousandths) {
 }
 
 /**
- * A change from one value to another.
+ * Formats a change from one value to another.
  * @param {number} before
  * @param {number} after
  * @returns {string}

@@ -1,17 +1,17 @@
 // @ts-check
-/** @file Loads of links over time, by uPlot. Called by sections. */
+/** @file Loads of links over time, by uPlot. Used by sections. */
 
 import { element, styled } from "../data/elements.js";
 import { byteWords, decimalWords, timeWords } from "../data/units.js";
 
-/** Colours of lines, after Okabe and Ito; and dashes, so that more lines differ. */
+/** Colours of lines, after Okabe and Ito; and dashes, so that more lines are distinguishable. */
 const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999"];
 /** @type {number[][]} */
 const DASHES = [[], [6, 3], [2, 3]];
-/** Lines that are shown at first. */
+/** Number of lines that are shown at first. */
 const SHOWN = 6;
 
-/** What is drawn: the name, the values' key, and how they are said. */
+/** The measures: the name, the values' key, and the format. */
 const MEASURES = [
   { name: "rate", key: "bytes", say: (/** @type {number} */ value) => `${byteWords(value)}/s` },
   { name: "busy", key: "busy", say: (/** @type {number} */ value) => `${decimalWords(100 * value, 0)} %` },
@@ -22,7 +22,7 @@ const MEASURES = [
  * Shows loads of links.
  * @param {HTMLElement} into
  * @param {any} loads
- * @param {string} letter Of the run.
+ * @param {string} letter The run's letter.
  */
 export function loads(into, loads, letter) {
   const place = element("div", { class: "chart" });

@@ -1,5 +1,5 @@
 // @ts-check
-/** @file A flame graph that hangs down: what was called is below its caller, as wide as its share of samples. Called by sections. */
+/** @file A flame graph with callees below their callers, as wide as their share of samples. Used by sections. */
 
 import { between } from "../data/colours.js";
 import { canvas, element, fit, styled, tip } from "../data/elements.js";
@@ -9,13 +9,13 @@ import { manyWords, shareWords, timeWords } from "../data/units.js";
 const FLAME = 19;
 
 /**
- * A function in its place, with its samples. Of two runs they are shares of all samples, in millionths and of both together, and `of` are those of each.
+ * A function at its position, with its samples. With two runs, samples are shares in millionths of both together, and `of` has each run's.
  * @typedef {{ name: string, samples: number, calls?: FlameNode[], of?: [number, number] }} FlameNode
  */
 /** @typedef {{ node: FlameNode, depth: number, from: number, to: number }} Box */
 
 /**
- * The boxes of a tree, with their sides as parts of the whole.
+ * Returns the boxes of a tree, with their sides as fractions of the whole.
  * @param {FlameNode} root
  * @returns {Box[]}
  */
@@ -40,7 +40,7 @@ export function boxesOf(root) {
 }
 
 /**
- * Two trees as one: each function is as wide as its mean share of both, so that what only one of them has is seen.
+ * Joins two trees: each function is as wide as its mean share in both, so that functions of only one of them are visible.
  * @param {FlameNode | undefined} a
  * @param {FlameNode | undefined} b
  * @param {[number, number]} all Samples of each.
@@ -60,8 +60,8 @@ export function joined(a, b, all) {
 }
 
 /**
- * A colour for a change: red is more, blue is less, pale is the same.
- * @param {number} by Of the share of all samples.
+ * Returns a colour for a change: red for more, blue for less, pale for the same.
+ * @param {number} by Difference in the share of all samples.
  * @returns {number[]}
  */
 export function changeColour(by) {
@@ -69,7 +69,7 @@ export function changeColour(by) {
 }
 
 /**
- * A colour for a name: always the same.
+ * Returns a fixed colour for a name.
  * @param {string} name
  * @returns {number[]}
  */
@@ -80,9 +80,9 @@ function flameColour(name) {
 }
 
 /**
- * Shows a flame graph: of one run, or of two as one, whose colours say in which a function has more of the time.
+ * Shows a flame graph of one run, or of two joined, with colours for the run in which a function has more of the time.
  * @param {HTMLElement} into
- * @param {any[]} profiles Of each run.
+ * @param {any[]} profiles Profiles of each run.
  */
 export function flames(into, profiles) {
   const [profile, other] = profiles;
@@ -170,7 +170,7 @@ export function flames(into, profiles) {
   });
   search.addEventListener("input", () => {
     const hits = words() === "" ? [] : tree.filter((box) => box.node.name.toLowerCase().includes(words()));
-    // What is within another hit counts once.
+    // A match within another match counts only once.
     let [sum, until] = [0, -1];
     for (const hit of hits) {
       if (hit.from < until - 1e-12) continue;

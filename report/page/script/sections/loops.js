@@ -1,12 +1,12 @@
 // @ts-check
-/** @file How programs are built, as loops of their calls. Called by main. */
+/** @file The structure of programs, as loops of their calls. Used by main. */
 
 import { both, compared, countColumn, timeColumn } from "../data/comparing.js";
 import { element, missing, section } from "../data/elements.js";
 import { changeWords, countWords, manyWords, shareWords, timeWords } from "../data/units.js";
 
 /**
- * In which iterations a part is.
+ * Formats the iterations of a part.
  * @param {any} when
  * @returns {string}
  */
@@ -23,7 +23,7 @@ function rangeWords(iterations) {
 }
 
 /**
- * Whether two programs' parts are the same but for their figures.
+ * True if two programs' parts differ only in their figures.
  * @param {any[]} a
  * @param {any[]} b
  * @returns {boolean}
@@ -39,7 +39,7 @@ export function sameParts(a, b) {
 }
 
 /**
- * What another run has of a part, and the change.
+ * Formats another run's figure of a part, and the change.
  * @param {number} before
  * @param {number | undefined} after
  */
@@ -48,10 +48,10 @@ function otherWords(before, after) {
 }
 
 /**
- * A part of a program, as items of a list.
+ * Creates list items for a part of a program.
  * @param {any} part
- * @param {number} whole Time of all threads together.
- * @param {any} [twin] The same part in another run.
+ * @param {number} whole Total time of all threads.
+ * @param {any} [twin] The same part of another run.
  * @returns {HTMLElement[]}
  */
 function partItems(part, whole, twin) {
@@ -73,7 +73,7 @@ function partItems(part, whole, twin) {
   return [element("li", {}, [open])];
 }
 
-/** @param {any[]} runs One, or two that are compared. */
+/** @param {any[]} runs One run, or two to be compared. */
 export function loopsSection(runs) {
   const own = section("loops", "Loops", "How the program is built, as its calls show: what is repeated, how often, and what it takes. Ranks with the same structure stand together. The main loop is where time pays; what is before and after it does not grow with longer runs.");
   const [loops, others] = runs.map((run) => run.traced.loops);

@@ -1,5 +1,5 @@
 // @ts-check
-/** @file Who sends how much to whom, as a map of colours. Called by sections. */
+/** @file Traffic between ranks, as a heat map. Used by sections. */
 
 import { Reader, dataOf } from "../data/binary.js";
 import { between, onScale, rgb } from "../data/colours.js";
@@ -8,13 +8,13 @@ import { canvas, element, fit, styled, tip } from "../data/elements.js";
 import { table } from "../data/tables.js";
 import { byteWords, countWords, manyWords } from "../data/units.js";
 
-/** Room for numbers of ranks, in CSS pixels. */
+/** Space for numbers of ranks, in CSS pixels. */
 const EDGE = 36;
 
-/** What a pair sent; of two runs' difference, what the second one sent more, and what each sent. @typedef {{ from: number, to: number, messages: number, bytes: number, a?: Cell, b?: Cell }} Cell */
+/** The traffic of a pair; in the difference of two runs, the second one's surplus, and both runs' traffic. @typedef {{ from: number, to: number, messages: number, bytes: number, a?: Cell, b?: Cell }} Cell */
 
 /**
- * The cells of a matrix.
+ * Decodes the cells of a matrix.
  * @param {Uint8Array} bytes
  * @returns {Cell[]}
  */
@@ -29,7 +29,7 @@ export function cellsOf(bytes) {
 }
 
 /**
- * How far up the scale of colours some bytes are, by their logarithm.
+ * Returns the position on the scale of colours, by the logarithm of bytes.
  * @param {number} bytes
  * @param {number} least
  * @param {number} most
@@ -42,7 +42,7 @@ export function heat(bytes, least, most) {
 }
 
 /**
- * What the second of two runs sends more.
+ * Returns the surplus of the second of two runs.
  * @param {Cell[]} a
  * @param {Cell[]} b
  * @returns {Cell[]}
@@ -60,10 +60,10 @@ export function differences(a, b) {
   return [...found.values()];
 }
 
-/** A matrix as a picture. */
+/** A matrix as an image. */
 class HeatMap {
   /**
-   * @param {any} about What the page's data says of it.
+   * @param {any} about The description from the page's data.
    * @param {Cell[]} cells
    */
   constructor(about, cells) {
@@ -87,7 +87,7 @@ class HeatMap {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
-  /** Width of a cell. */
+  /** Returns the width of a cell. */
   side() {
     return Math.min(this.canvas.clientWidth - EDGE, this.canvas.clientHeight - EDGE) / this.size;
   }
@@ -123,7 +123,7 @@ class HeatMap {
   }
 
   /**
-   * The colour of some bytes, more or less.
+   * Returns the colour of more or fewer bytes.
    * @param {number} bytes
    */
   colour(bytes) {
@@ -133,7 +133,7 @@ class HeatMap {
   }
 
   /**
-   * The ranks of a line.
+   * Formats the ranks of a line.
    * @param {number} line
    */
   name(line) {
@@ -143,7 +143,7 @@ class HeatMap {
   }
 
   /**
-   * What is told of a cell.
+   * Returns the text for a cell.
    * @param {number} from
    * @param {number} to
    */
@@ -183,7 +183,7 @@ class HeatMap {
   }
 }
 
-/** What each way of counting counts. */
+/** The meanings of the ways of counting. */
 const COUNTED = /** @type {Record<string, string>} */ ({
   call: "as called: what the program asked for, collective operations as their roots and groups say",
   message: "as messages: what the MPI library makes of collective operations, by its own tables",
@@ -244,7 +244,7 @@ function showMatrix(into, about, cells) {
 }
 
 /**
- * Whether lines of two matrices are the same places.
+ * True if the lines of two matrices have the same ranks or nodes.
  * @param {any} a
  * @param {any} b
  */
@@ -252,12 +252,12 @@ function samePlaces(a, b) {
   return a.block === b.block && a.places.length === b.places.length && a.places.every((/** @type {string} */ place, /** @type {number} */ at) => place === b.places[at]);
 }
 
-/** A choice of a matrix: what it is called, what it is about, and how its cells are got. @typedef {{ name: string, about: any, cells: () => Promise<Cell[]> }} Choice */
+/** A choice of a matrix: its name, its description, and a function that returns its cells. @typedef {{ name: string, about: any, cells: () => Promise<Cell[]> }} Choice */
 
 /**
- * Shows the matrices of a run or of two, one at a time: those of each, and what differs.
+ * Shows the matrices of a run or of two, one at a time: those of each, and their differences.
  * @param {HTMLElement} into
- * @param {any[][]} lists Of each run.
+ * @param {any[][]} lists Matrices of each run.
  */
 export async function matrices(into, lists) {
   const place = element("div");

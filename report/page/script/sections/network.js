@@ -1,5 +1,5 @@
 // @ts-check
-/** @file What links carried, of one run or of two side by side. Called by main. */
+/** @file Loads of links, of one run or of two side by side. Used by main. */
 
 import { loads } from "./charts.js";
 import { both, compared, countColumn, largest, timeColumn } from "../data/comparing.js";
@@ -8,7 +8,7 @@ import { sorted } from "../data/tables.js";
 import { byteWords, manyWords } from "../data/units.js";
 
 /**
- * Both directions of a run's links, the busiest first.
+ * Returns both directions of a run's links, the busiest first.
  * @param {any} run
  * @returns {any[]}
  */
@@ -19,8 +19,8 @@ function sidesOf(run) {
 }
 
 /**
- * Totals of links.
- * @param {any[]} lists Of each run.
+ * Shows totals of links.
+ * @param {any[]} lists Links of each run.
  */
 function linkTotals(lists) {
   return compared("Links, of the whole run", [
@@ -33,7 +33,7 @@ function linkTotals(lists) {
   ], lists, (row) => row.name);
 }
 
-/** @param {any[]} runs One, or two that are compared. */
+/** @param {any[]} runs One run, or two to be compared. */
 export function loadsSection(runs) {
   const own = section("links", "Links", "What the network's links carried over time. A link that is busy all the time, with a queue that grows, bounds whoever sends over it.");
   for (const run of runs) {

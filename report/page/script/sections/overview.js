@@ -1,5 +1,5 @@
 // @ts-check
-/** @file What ran and what bounds it, how two runs differ, and what was written. Called by main. */
+/** @file Facts and bounds of a run, differences between two runs, and outputs. Used by main. */
 
 import { rankWords } from "../data/comparing.js";
 import { element, missing, section } from "../data/elements.js";
@@ -7,7 +7,7 @@ import { table } from "../data/tables.js";
 import { byteWords, changeWords, countWords, thousandthWords, timeWords } from "../data/units.js";
 
 /**
- * Names of facts, each with what it is in every run. The first of a name in one run is held against the first in the other, and so on.
+ * Returns names of facts, each with its value in every run. Repeated names are paired in order.
  * @param {{ facts: [string, string][] }[]} runs
  * @returns {[string, string[]][]}
  */
@@ -29,8 +29,8 @@ export function factsOf(runs) {
 }
 
 /**
- * @param {any[]} runs One, or two that are compared.
- * @param {any[]} changed Keys and options with other values in the second run.
+ * @param {any[]} runs One run, or two to be compared.
+ * @param {any[]} changed Keys and options with different values in the second run.
  */
 export function summarySection(runs, changed) {
   const [run, other] = runs;
@@ -96,7 +96,7 @@ export function compareSection(runs, diff) {
   ], /** @type {any[]} */ (changed)));
 }
 
-/** @param {any[]} runs One, or two that are compared. */
+/** @param {any[]} runs One run, or two to be compared. */
 export function outputsSection(runs) {
   const own = section("outputs", "Output and consoles", "What the workload wrote, and the nodes' serial consoles: the end of each where they are long.");
   if (runs[0].outputs.length === 0) missing(own, "There is no run directory next to this trace.");

@@ -1,5 +1,5 @@
 // @ts-check
-/** @file Calls, ranks and call sites, of one run or of two side by side. Called by main. */
+/** @file Calls, ranks and call sites, of one run or of two side by side. Used by main. */
 
 import { Reader, dataOf } from "../data/binary.js";
 import { colourOf, kindName, rgb } from "../data/colours.js";
@@ -9,7 +9,7 @@ import { sorted } from "../data/tables.js";
 import { byteWords, shareWords, timeWords } from "../data/units.js";
 
 /**
- * A place in a program, from the innermost frame on.
+ * Formats a location in a program, from the innermost frame on.
  * @param {any[]} frames
  * @returns {string}
  */
@@ -24,7 +24,7 @@ export function siteWords(frames) {
   return words.join(" \u2190 ");
 }
 
-/** @param {any[]} runs One, or two that are compared. */
+/** @param {any[]} runs One run, or two to be compared. */
 export function callsSection(runs) {
   const own = section("calls", "Calls by function", "All calls that the program made. Long medians mean that each call takes long; a mean far above the median, that a few do. Times are virtual and exact.");
   const functions = runs.map((run) => run.traced.statistics.functions);
@@ -49,7 +49,7 @@ export function callsSection(runs) {
 }
 
 /**
- * Time of each rank in each kind of function.
+ * Returns the time of each rank in each kind of function.
  * @param {any} run
  * @param {string} letter
  * @returns {Promise<Map<string, Map<number, number>>>}
@@ -71,7 +71,7 @@ async function kindSums(run, letter) {
 }
 
 /**
- * A rank's time as a line of colours.
+ * Draws a rank's time as a line of colours.
  * @param {any} rank
  * @param {Map<number, number> | undefined} kinds
  * @param {number} longest
@@ -89,7 +89,7 @@ function stackLine(rank, kinds, longest) {
   return line;
 }
 
-/** @param {any[]} runs One, or two that are compared. */
+/** @param {any[]} runs One run, or two to be compared. */
 export async function ranksSection(runs) {
   const own = section("ranks", "Ranks", "Each line is a rank's time from its first call to its last return: outside MPI (grey), and in MPI by kind of function. Lines of different colours are ranks that do different things; grey parts of different length are unequal work. The share in MPI is of the time between start and end of MPI.");
   const lists = runs.map((run) => run.traced.statistics.ranks);
@@ -136,7 +136,7 @@ const EFFICIENCIES = [
 ];
 
 /**
- * Efficiencies of the main part; nothing for a part of the calls.
+ * Shows efficiencies of the main part; empty for a part of the calls.
  * @param {any[]} runs
  * @returns {HTMLElement[]}
  */
@@ -156,7 +156,7 @@ function efficiencyTable(runs) {
 }
 
 /**
- * A rank's time in MPI between the start and the end of MPI.
+ * Returns a rank's time in MPI between the start and the end of MPI.
  * @param {any} rank
  * @returns {number}
  */
@@ -165,7 +165,7 @@ function mainOf(rank) {
 }
 
 /**
- * The groups of ranks' nodes, where nodes differ.
+ * Returns the groups of ranks' nodes, if nodes differ.
  * @param {any[]} runs
  * @returns {Map<any, string>}
  */
@@ -182,7 +182,7 @@ function groupsOf(runs) {
 }
 
 /**
- * What colours mean.
+ * Creates a legend of colours.
  * @param {number[]} kinds
  * @returns {HTMLElement}
  */
@@ -195,7 +195,7 @@ export function legendOf(kinds) {
   return element("p", { class: "legend" }, [patch("var(--compute)", "outside MPI"), ...kinds.map((kind) => patch(rgb(colourOf(kind)), kindName(kind)))]);
 }
 
-/** @param {any[]} runs One, or two that are compared. */
+/** @param {any[]} runs One run, or two to be compared. */
 export function sitesSection(runs) {
   const own = section("sites", "Call sites", "Places in the program that call MPI, the innermost function first. The few with most time, and most waiting in it, are where a change pays.");
   const sited = runs.filter((run) => run.traced.sites !== null).map((run) => run.traced.sites);

@@ -1,5 +1,5 @@
 // @ts-check
-/** @file Waiting, and the critical path, of one run or of two side by side. Called by main. */
+/** @file Waiting, and the critical path, of one run or of two side by side. Used by main. */
 
 import { RANK, both, compared, countColumn, largest, rankWords, timeColumn } from "../data/comparing.js";
 import { element, missing, section } from "../data/elements.js";
@@ -7,7 +7,7 @@ import { siteWords } from "./sections.js";
 import { table } from "../data/tables.js";
 import { manyWords, secondWords, shareWords, timeWords } from "../data/units.js";
 
-/** What the kinds of waiting mean. */
+/** Descriptions of the kinds of waiting. */
 const KINDS_OF_WAITING = /** @type {Record<string, [string, string]>} */ ({
   "late-sender": ["late sender", "a receive waited for a message that was sent later"],
   "late-receiver": ["late receiver", "a send waited until somebody took the message"],
@@ -19,14 +19,14 @@ const KINDS_OF_WAITING = /** @type {Record<string, [string, string]>} */ ({
 });
 
 /**
- * The name of a kind of waiting.
+ * Returns the name of a kind of waiting.
  * @param {string} kind
  */
 export function waitWords(kind) {
   return (KINDS_OF_WAITING[kind] ?? [kind, ""])[0];
 }
 
-/** @param {any[]} runs One, or two that are compared. */
+/** @param {any[]} runs One run, or two to be compared. */
 export function waitingSection(runs) {
   const own = section("waiting", "Waiting", "Time from a call's entry until the rank that it needs has come, at most until its return; calls that start or end MPI are not in the sums by cause and by rank. A faster network does not help; more even work does. \u201cOthers wait for it\u201d names the direct partners that come late. Costs name the root causes: the ranks whose earlier work made others wait, directly or along a chain of waits; they add up to all waiting.");
   const all = runs.map((run) => run.traced.waiting);
@@ -77,7 +77,7 @@ export function waitingSection(runs) {
 }
 
 /**
- * Ranks with the costs of their delays.
+ * Adds the costs of their delays to ranks.
  * @param {any} waiting Waiting of a run.
  * @returns {any[]}
  */
@@ -88,7 +88,7 @@ function withCosts(waiting) {
 }
 
 /**
- * A code between two calls or within one, in words.
+ * Formats a code between two calls or within one.
  * @param {any} row
  */
 function codeWords(row) {
@@ -99,7 +99,7 @@ function codeWords(row) {
 }
 
 /**
- * Root causes of waiting by code, function and loop.
+ * Shows root causes of waiting by code, function and loop.
  * @param {any[]} all Waiting of each run.
  * @returns {HTMLElement[]}
  */
@@ -137,7 +137,7 @@ function causeTables(all) {
 }
 
 /**
- * Waiting by call site, with source lines; nothing where the trace does not have them.
+ * Shows waiting by call site, with source lines; empty if the trace has no call sites.
  * @param {any[]} all Waiting of each run.
  * @returns {HTMLElement[]}
  */
@@ -156,7 +156,7 @@ function siteTables(all) {
   ], sites, (row) => `${row.function} ${siteWords(row.frames)}`)];
 }
 
-/** @param {any[]} runs One, or two that are compared. */
+/** @param {any[]} runs One run, or two to be compared. */
 export function pathSection(runs) {
   const own = section("path", "Critical path", "The chain of work and waiting that made the run last as long as it did. What is on it makes the run shorter when it becomes faster; what is not on it has slack. The timeline draws it.");
   const paths = runs.map((run) => run.traced.path);

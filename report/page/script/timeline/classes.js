@@ -1,15 +1,15 @@
 // @ts-check
-/** @file Which rows a timeline shows: all, or one of each class of ranks that are alike. Called by timelines. */
+/** @file Selection of a timeline's rows: all, or one of each class of similar ranks. Used by timelines. */
 
 import { element } from "../data/elements.js";
 
-/** With more rows than these, classes are shown at first. */
+/** Number of rows above which classes are shown at first. */
 const MANY = 64;
 
-/** A class: the row that stands for it, and first and last ones of its rows. @typedef {{ representative: number, rows: [number, number][] }} RowClass */
+/** A class: its representative row, and first and last ones of ranges of its rows. @typedef {{ representative: number, rows: [number, number][] }} RowClass */
 
 /**
- * All rows of a class, the one that stands for it first.
+ * Returns all rows of a class, its representative first.
  * @param {RowClass} own
  * @returns {number[]}
  */
@@ -22,9 +22,9 @@ export function rowsOf(own) {
 }
 
 /**
- * Rows in the order in which they are shown, and each row's place: of one that is not shown, that of the row that stands for it.
+ * Returns rows in the order of display, and each row's position; for a hidden row, its representative's.
  * @param {RowClass[]} classes
- * @param {Set<number>} opened Numbers of classes of which all are shown.
+ * @param {Set<number>} opened Numbers of classes with all rows shown.
  * @param {number} rows
  * @returns {{ lines: Int32Array, placeOf: Int32Array }}
  */
@@ -43,13 +43,13 @@ export function arranged(classes, opened, rows) {
   return { lines: Int32Array.from(lines), placeOf };
 }
 
-/** Rows of a timeline, and by what they are chosen. */
+/** Rows of a timeline, and their selection. */
 export class Rows {
   /**
    * @param {RowClass[]} classes
-   * @param {number} count Of all rows.
+   * @param {number} count Number of all rows.
    * @param {(row: number) => string} name
-   * @param {() => void} changed Called when other rows are to be shown.
+   * @param {() => void} changed Called when the shown rows change.
    */
   constructor(classes, count, name, changed) {
     this.classes = classes;
@@ -73,7 +73,7 @@ export class Rows {
     this.arrange();
   }
 
-  /** Makes the buttons. */
+  /** Creates the buttons. */
   fill() {
     const box = element("input", { type: "checkbox" });
     box.checked = true;
@@ -89,7 +89,7 @@ export class Rows {
   }
 
   /**
-   * A class in words.
+   * Describes a class.
    * @param {RowClass} own
    */
   words(own) {
@@ -98,7 +98,7 @@ export class Rows {
   }
 
   /**
-   * All rows of a class in words.
+   * Describes all rows of a class.
    * @param {RowClass} own
    */
   told(own) {
@@ -107,7 +107,7 @@ export class Rows {
   }
 
   /**
-   * What stands at a row's line.
+   * Returns the label of a row's line.
    * @param {number} row
    */
   label(row) {
@@ -116,7 +116,7 @@ export class Rows {
     return `${this.name(row)}${others > 0 ? ` +${others}` : ""}`;
   }
 
-  /** Shows classes, or all ranks in their order. */
+  /** Toggles between classes and all ranks in their order. */
   toggleAll() {
     if (this.box === undefined) return;
     this.byClass = !this.byClass;
@@ -126,7 +126,7 @@ export class Rows {
   }
 
   /**
-   * Shows all rows of a class, or one.
+   * Toggles between all rows of a class and one.
    * @param {number} number
    */
   toggle(number) {

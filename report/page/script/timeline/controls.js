@@ -1,12 +1,12 @@
 // @ts-check
-/** @file Buttons and boxes by which timelines are moved, for those who have no wheel and no keys. Called by main. */
+/** @file Buttons and boxes that control timelines, for use without a wheel and keys. Used by main. */
 
 import { element } from "../data/elements.js";
 
 /** @typedef {import("./timeline.js").Timeline} Timeline */
 
 /**
- * Buttons for a span and its timelines.
+ * Creates buttons for a span and its timelines.
  * @param {import("./span.js").Span} span
  * @param {Timeline[]} timelines
  * @returns {HTMLElement}

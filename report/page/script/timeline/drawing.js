@@ -1,24 +1,24 @@
 // @ts-check
-/** @file Where things are in a picture of a timeline, and what is drawn over its lines: messages, the critical path, marks. Called by timelines. */
+/** @file Coordinates in a timeline's picture, and the layers over its lines: messages, the critical path, marks. Used by timelines. */
 
 import { styled } from "../data/elements.js";
 import { timeWords } from "../data/units.js";
 
-/** Room for names of rows, in CSS pixels. */
+/** Space for names of rows, in CSS pixels. */
 export const GUTTER = 84;
-/** Room for times. */
+/** Space for times. */
 export const AXIS = 22;
-/** Messages that are drawn as lines, at most: more would hide everything else. */
+/** Most messages that are drawn as lines: more would hide everything else. */
 export const MOST_LINES = 500;
 
 /**
- * What is shown: times in picoseconds, places from the first on, and how many of them share a line. `lines` has each place's row, `placeOf` each
- * row's place; of a row that stands for others in its class, theirs.
+ * The visible part: times in picoseconds, positions from the first on, and the number of them on a line. `lines` has each position's row, `placeOf`
+ * each row's position; a hidden row of a class has its representative's.
  * @typedef {{ from: number, to: number, first: number, rows: number, group: number, width: number, height: number, lines: Int32Array, placeOf: Int32Array }} View
  */
 
 /**
- * Where a time is.
+ * Returns the coordinate of a time.
  * @param {Pick<View, "from" | "to" | "width">} view
  * @param {number} time
  * @returns {number}
@@ -28,7 +28,7 @@ export function xOf(view, time) {
 }
 
 /**
- * Where a place begins.
+ * Returns the coordinate of a position's begin.
  * @param {Pick<View, "first" | "rows" | "height">} view
  * @param {number} place
  * @returns {number}
@@ -38,7 +38,7 @@ export function yOf(view, place) {
 }
 
 /**
- * Draws messages between rows that are shown, from senders to receivers; how many there are.
+ * Draws messages between visible rows, from senders to receivers, and returns their number.
  * @param {CanvasRenderingContext2D} pen
  * @param {View} view
  * @param {import("./pages.js").Page[]} pages
@@ -105,7 +105,7 @@ export function drawPath(pen, view, stretches) {
       if (stretch.to < view.from) continue;
       if (stretch.from > view.to) break;
       const [x, y, end] = [xOf(view, stretch.from), yOf(view, view.placeOf[stretch.row]) + middle, xOf(view, stretch.to)];
-      // What is narrower than a pixel is a vertical line at most.
+      // Stretches narrower than a pixel are at most a vertical line.
       if (end - last < 0.5 && before >= 0) continue;
       if (before < 0) pen.moveTo(x, y);
       else pen.lineTo(x, y);
@@ -119,10 +119,10 @@ export function drawPath(pen, view, stretches) {
 }
 
 /**
- * Times at which the axis has marks.
+ * Returns the times of the axis's marks.
  * @param {number} from
  * @param {number} to
- * @param {number} most How many, at most.
+ * @param {number} most Most marks.
  * @returns {number[]}
  */
 export function marks(from, to, most) {
@@ -139,7 +139,7 @@ export function marks(from, to, most) {
  * @param {CanvasRenderingContext2D} pen
  * @param {View} view
  * @param {(row: number) => string} label
- * @param {number} start When the run begins.
+ * @param {number} start The begin of the run.
  */
 export function drawNames(pen, view, label, start) {
   pen.fillStyle = styled("--text");

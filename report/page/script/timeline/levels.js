@@ -1,16 +1,16 @@
 // @ts-check
-/** @file A timeline at every scale: which buckets to look at for a span of time. Called by the drawing of timelines. */
+/** @file A timeline at every scale: selection of buckets for a span of time. Used by the drawing of timelines. */
 
 import { Reader } from "../data/binary.js";
 
 /**
- * A scale: buckets of each row, with the function that most of the time in MPI was in, the share of MPI (of 255), and the longest wait as
+ * A scale: buckets of each row, with the function with most of the time in MPI, the share of MPI (of 255), and the longest wait as
  * four times its binary logarithm plus one.
  * @typedef {{ buckets: number, dominant: Uint8Array, share: Uint8Array, wait: Uint8Array }} Level
  */
 
 /**
- * All scales, the finest first.
+ * Decodes all scales, the finest first.
  * @param {Uint8Array} bytes
  * @param {number} depth
  * @returns {Level[]}
@@ -30,7 +30,7 @@ export function levelsOf(bytes, depth) {
 }
 
 /**
- * The longest wait of a bucket, in picoseconds.
+ * Returns the longest wait of a bucket, in picoseconds.
  * @param {number} stored
  * @returns {number}
  */
@@ -39,9 +39,9 @@ export function waitOf(stored) {
 }
 
 /**
- * The scale for a picture: the coarsest whose buckets are no wider than a pixel, or else the finest.
- * @param {number} width Of the finest scale's buckets, in picoseconds.
- * @param {number} depth How many scales there are.
+ * Returns the scale for a picture: the coarsest whose buckets are no wider than a pixel, or else the finest.
+ * @param {number} width Width of the finest scale's buckets, in picoseconds.
+ * @param {number} depth Number of scales.
  * @param {number} pixel Picoseconds in a pixel.
  * @returns {number}
  */
@@ -51,9 +51,9 @@ export function scaleFor(width, depth, pixel) {
 }
 
 /**
- * Rows joined in groups of so many: of each bucket the mean share, the longest wait, and the function that is ahead by shares.
+ * Merges rows in groups of this size: for each bucket the mean share, the longest wait, and the function with the largest share.
  * @param {Level} level
- * @param {ArrayLike<number>} lines The rows in the order in which they are joined.
+ * @param {ArrayLike<number>} lines The rows in the order of merging.
  * @param {number} group
  * @returns {Level}
  */

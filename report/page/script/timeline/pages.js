@@ -1,23 +1,23 @@
 // @ts-check
-/** @file Pages of single calls, messages and waits, unpacked when they are needed. Called by timelines. */
+/** @file Pages of single calls, messages and waits, unpacked when needed. Used by timelines. */
 
 import { Reader, dataOf } from "../data/binary.js";
 
-/** Pages that are kept unpacked. */
+/** Most pages that are kept unpacked. */
 const KEPT = 48;
 
 /**
- * What the page's data says of a page.
+ * The description of a page in the page's data.
  * @typedef {{ page: number, from: number, to: number, calls: number }} PageIndex
  */
 
 /**
- * Numbers of calls or waits, those of a row together and otherwise in their order: those of `rows[n]` are in `order` from `starts[n]` on.
+ * Numbers of calls or waits, grouped by row and otherwise in their order: those of `rows[n]` are in `order` from `starts[n]` on.
  * @typedef {{ order: Uint32Array, rows: Uint32Array, starts: Uint32Array }} ByRow
  */
 
 /**
- * A page: calls by columns, in the order of their returns. An end before the beginning: it never returned. Numbers in words are apart, of each call from `first` on.
+ * A page: calls by columns, in the order of returns. If the exit precedes the entry, it never returned. Numbers in words are separate, for each call from `first` on.
  * @typedef {{
  *   row: Uint32Array, kind: Uint8Array, entry: Float64Array, exit: Float64Array, words: Uint32Array, texts: string[],
  *   numbers: Float64Array, first: Uint32Array, calls: ByRow,
@@ -27,8 +27,8 @@ const KEPT = 48;
  */
 
 /**
- * Numbers by their rows.
- * @param {Uint32Array} row Of each.
+ * Groups numbers by their rows.
+ * @param {Uint32Array} row The row of each.
  * @returns {ByRow}
  */
 export function byRow(row) {
@@ -45,7 +45,7 @@ export function byRow(row) {
 }
 
 /**
- * Where the first of so many places is that fits, if all after it do, too.
+ * Returns the first position that fits, if all after it fit, too.
  * @param {number} from
  * @param {number} to
  * @param {(at: number) => boolean} fits
@@ -61,24 +61,24 @@ export function firstOf(from, to, fits) {
 }
 
 /**
- * The places in `order` that a row has.
+ * Returns the range of a row in `order`.
  * @param {ByRow} index
  * @param {number} row
- * @returns {[number, number]} From one to before another.
+ * @returns {[number, number]} The first, and the end.
  */
 export function placesOf(index, row) {
   const at = firstOf(0, index.rows.length, (place) => index.rows[place] >= row);
   return index.rows[at] === row ? [index.starts[at], index.starts[at + 1]] : [0, 0];
 }
 
-/** Stands for a number in words. */
+/** Marks a number in words. */
 const NUMBER = "\u0001";
 
 /**
- * Columns of equal length, which stands before them.
+ * Reads columns of equal length, which precedes them.
  * @param {Reader} reader
  * @param {number} columns
- * @param {number} signed Which of them may be negative.
+ * @param {number} signed The columns that may be negative.
  * @returns {Float64Array[]}
  */
 function columnsOf(reader, columns, signed) {
@@ -89,7 +89,7 @@ function columnsOf(reader, columns, signed) {
 }
 
 /**
- * What a call says of itself.
+ * Returns the description of a call.
  * @param {Page} page
  * @param {number} call
  * @returns {string}
@@ -100,7 +100,7 @@ export function wordsOf(page, call) {
 }
 
 /**
- * Reads a page.
+ * Decodes a page.
  * @param {Uint8Array} bytes
  * @param {number} start The page's earliest time.
  * @returns {Page}
@@ -155,12 +155,12 @@ export function pageOf(bytes, start) {
   return page;
 }
 
-/** The pages of a run, of which those used last are kept. */
+/** The pages of a run, with the most recently used ones cached. */
 export class PageStore {
   /**
-   * @param {string} letter Of the run.
+   * @param {string} letter The run's letter.
    * @param {PageIndex[]} index
-   * @param {() => void} arrived Called when a page that was asked for is there.
+   * @param {() => void} arrived Called when a requested page is available.
    */
   constructor(letter, index, arrived) {
     this.letter = letter;
@@ -173,7 +173,7 @@ export class PageStore {
   }
 
   /**
-   * What the pages say of a span of time.
+   * Returns the pages of a span of time.
    * @param {number} from
    * @param {number} to
    * @returns {PageIndex[]}
@@ -183,7 +183,7 @@ export class PageStore {
   }
 
   /**
-   * The page, if it is there; else it is asked for.
+   * Returns the page if it is available; otherwise, requests it.
    * @param {PageIndex} index
    * @returns {Page | undefined}
    */

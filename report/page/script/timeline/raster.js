@@ -1,17 +1,17 @@
 // @ts-check
-/** @file The lines of a timeline as pixels: buckets of time, and single calls and waits over them. Called by timelines. */
+/** @file The lines of a timeline as pixels: buckets of time, with single calls and waits on top. Used by timelines. */
 
 import { WAITING_COLOUR, between, colourOf, isDark } from "../data/colours.js";
 import { AXIS, GUTTER, xOf, yOf } from "./drawing.js";
 import { waitOf } from "./levels.js";
 import { firstOf, placesOf } from "./pages.js";
 
-/** Calls that have their names in them, at most, and CSS pixels that a name needs. */
+/** Most calls with names in them, and CSS pixels that a name needs. */
 const MOST_LABELS = 250;
 const LABEL = 44;
 
 /**
- * A colour as a pixel of an image, which are four bytes from red to opacity.
+ * Converts a colour to a pixel of an image, which has four bytes from red to opacity.
  * @param {number[]} colour
  * @returns {number}
  */
@@ -19,24 +19,24 @@ function pixel(colour) {
   return ((255 << 24) | (colour[2] << 16) | (colour[1] << 8) | colour[0]) >>> 0;
 }
 
-/** Colours of functions by how much of a bucket is theirs. */
+/** Colours of functions by their share of a bucket. */
 export class Palette {
   /**
-   * @param {string[]} functions By number, from 1.
-   * @param {number[]} kinds Of each function.
+   * @param {string[]} functions Functions by number, from 1.
+   * @param {number[]} kinds The kind of each function.
    */
   constructor(functions, kinds) {
     this.functions = functions;
     this.kinds = kinds;
     this.dark = !isDark();
     this.pixels = new Uint32Array(0);
-    /** Of single calls, and where they begin. */
+    /** Colours of single calls, and of their begins. */
     this.calls = new Uint32Array(0);
     this.edges = new Uint32Array(0);
     this.refresh();
   }
 
-  /** Takes the page's colours. */
+  /** Updates to the page's colours. */
   refresh() {
     if (this.dark === isDark()) return;
     this.dark = isDark();
@@ -55,16 +55,16 @@ export class Palette {
 }
 
 /**
- * What lines are drawn of: buckets, unless all calls are there; and calls.
+ * The data of lines: buckets, unless all calls are available; and calls.
  * @typedef {{
  *   level: import("./levels.js").Level, buckets: { from: number, width: number }, whole: boolean,
  *   pages: import("./pages.js").Page[], end: number,
  * }} Shown
  */
 
-/** A name in a call: its function, where it is, and how wide. @typedef {{ kind: number, x: number, y: number, width: number }} Label */
+/** A name in a call: its function, its position, and its width. @typedef {{ kind: number, x: number, y: number, width: number }} Label */
 
-/** Draws lines, with an image that is kept from frame to frame. */
+/** Draws lines, with an image that is reused between frames. */
 export class Raster {
   /** @param {Palette} palette */
   constructor(palette) {
@@ -122,7 +122,7 @@ export class Raster {
   }
 
   /**
-   * The image's pixels, none of them drawn.
+   * Returns the image's pixels, cleared.
    * @param {CanvasRenderingContext2D} pen
    * @param {number} wide
    * @param {number} high
@@ -137,9 +137,9 @@ export class Raster {
   }
 
   /**
-   * A line of buckets.
+   * Draws a line of buckets.
    * @param {Shown} shown
-   * @param {number} row Of the level.
+   * @param {number} row Row of the level.
    * @param {number} step Picoseconds in a pixel.
    */
   buckets({ level, buckets }, row, step) {
@@ -161,11 +161,11 @@ export class Raster {
   }
 
   /**
-   * Single calls and waits of a line, over what is there.
+   * Draws single calls and waits of a line on top.
    * @param {import("./drawing.js").View} view
    * @param {Shown} shown
    * @param {number} place
-   * @param {Label[] | undefined} labels Where names are put, if there is room for them.
+   * @param {Label[] | undefined} labels Receives names, if there is space for them.
    */
   calls(view, { pages, end }, place, labels) {
     const { line, waits } = this;

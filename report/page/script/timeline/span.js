@@ -1,9 +1,9 @@
 // @ts-check
-/** @file The span of time that timelines show. Called by timelines, several of which share one. */
+/** @file The visible span of time. Used by timelines, several of which share one. */
 
-/** The span of time that several timelines show, from 0 on in each. */
+/** The visible span of time of several timelines, from 0 on in each. */
 export class Span {
-  /** @param {number} length Of the longest, in picoseconds. */
+  /** @param {number} length Length of the longest, in picoseconds. */
   constructor(length) {
     this.length = Math.max(length, 1);
     this.from = 0;
@@ -13,7 +13,7 @@ export class Span {
   }
 
   /**
-   * Shows another span, as far as there is something.
+   * Shows another span, within the data.
    * @param {number} from
    * @param {number} to
    */
@@ -27,7 +27,7 @@ export class Span {
 
   /**
    * Zooms around a time.
-   * @param {number} factor Below 1: closer.
+   * @param {number} factor Below 1 to zoom in.
    * @param {number} [around]
    */
   zoom(factor, around = (this.from + this.to) / 2) {
@@ -35,7 +35,7 @@ export class Span {
   }
 
   /**
-   * Moves by a part of what is shown.
+   * Moves by a fraction of the visible span.
    * @param {number} part
    */
   move(part) {

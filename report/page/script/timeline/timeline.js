@@ -1,5 +1,5 @@
 // @ts-check
-/** @file A timeline that is moved and zoomed by wheel, pointer and keyboard. Called by main; several share a span of time. */
+/** @file A timeline controlled by wheel, pointer and keyboard. Used by main; several share a span of time. */
 
 import { Reader, dataOf } from "../data/binary.js";
 import { AXIS, GUTTER, MOST_LINES, drawMessages, drawNames, drawPath } from "./drawing.js";
@@ -11,25 +11,25 @@ import { Palette, Raster } from "./raster.js";
 import { table } from "../data/tables.js";
 import { countWords, manyWords, secondWords, shareWords, timeWords } from "../data/units.js";
 
-/** Lines of a picture, at most; where there are more rows, several share one. */
+/** Most lines of a picture; with more rows, several share one. */
 const MOST_LINES_HIGH = 200;
-/** Pages that a picture is drawn of, and calls that the table has, at most. */
+/** Most pages of a picture, and most calls in the table. */
 const MOST_PAGES = 24;
 const MOST_LISTED = 500;
 
 /** One run's timeline. */
 export class Timeline {
   /**
-   * @param {any} about What the page's data says of it.
-   * @param {string} letter Of the run.
+   * @param {any} about The description from the page's data.
+   * @param {string} letter The run's letter.
    * @param {import("./span.js").Span} span
-   * @param {string} name Of the run.
+   * @param {string} name The run's name.
    */
   constructor(about, letter, span, name) {
     this.about = about;
     this.span = span;
     this.letter = letter;
-    /** Those that are shown, of which some stand for others that are alike. */
+    /** The visible rows, some of them representatives of classes. */
     this.rows = new Rows(about.classes, about.rows.length, (row) => this.rowName(row), () => this.arranged());
     this.first = 0;
     this.shown = this.rows.lines.length;
@@ -57,7 +57,7 @@ export class Timeline {
     span.listeners.push(() => this.draw());
   }
 
-  /** Unpacks what it is drawn of. */
+  /** Unpacks its data. */
   async load() {
     this.levels = levelsOf(await dataOf(`${this.letter}-levels`), this.about.depth);
     this.draw();
@@ -77,12 +77,12 @@ export class Timeline {
     this.prepare();
   }
 
-  /** As high as its lines need. */
+  /** Sets the height for its lines. */
   resize() {
     this.canvas.style.height = `${Math.min(Math.max(this.rows.lines.length * 22, 90), 480) + AXIS}px`;
   }
 
-  /** Other rows are to be shown. */
+  /** Handles a change of the visible rows. */
   arranged() {
     this.groups.clear();
     this.resize();
@@ -90,7 +90,7 @@ export class Timeline {
     this.prepare();
   }
 
-  /** Joins rows ahead of time, while nothing else is to be done, so that nobody waits for it. */
+  /** Merges rows ahead of time, while idle, so that the user need not wait. */
   prepare() {
     const wanted = this.levels.flatMap((_, scale) => {
       const groups = [];
@@ -106,13 +106,13 @@ export class Timeline {
     next();
   }
 
-  /** How many rows share a line. */
+  /** Returns the number of rows on a line. */
   group() {
     return 2 ** Math.max(0, Math.ceil(Math.log2(this.shown / MOST_LINES_HIGH)));
   }
 
   /**
-   * A scale with rows in groups.
+   * Returns a scale with rows in groups.
    * @param {number} scale
    * @param {number} group
    */
@@ -124,7 +124,7 @@ export class Timeline {
     return found;
   }
 
-  /** What is shown, by the run's own times. */
+  /** Returns the visible part, in the run's own times. */
   view() {
     const { from } = this.about;
     return {
@@ -140,7 +140,7 @@ export class Timeline {
     };
   }
 
-  /** Draws soon. */
+  /** Schedules drawing. */
   draw() {
     if (this.waiting || this.levels.length === 0) return;
     this.waiting = true;
@@ -153,7 +153,7 @@ export class Timeline {
     });
   }
 
-  /** The pages that a view is drawn of, if these are few and all there. */
+  /** Returns the pages of a view, if these are few and all available. */
   exact() {
     const view = this.view();
     const indices = this.store.within(view.from, view.to);
@@ -180,7 +180,7 @@ export class Timeline {
   }
 
   /**
-   * A row's name.
+   * Returns a row's name.
    * @param {number} row
    */
   rowName(row) {
@@ -190,7 +190,7 @@ export class Timeline {
   }
 
   /**
-   * Says what is shown, for those who do not see it, too.
+   * Describes the visible part, also for screen readers.
    * @param {import("./drawing.js").View} view
    * @param {import("./pages.js").Page[]} pages
    * @param {number} messages
@@ -207,7 +207,7 @@ export class Timeline {
     this.state.textContent = `${timeWords(from)} to ${timeWords(to)} after the first call (${timeWords(to - from)}).${what}${rows}${alike}${share}${more}`;
   }
 
-  /** Lists the calls in view. */
+  /** Lists the visible calls. */
   listed() {
     const view = this.view();
     const functions = this.about.functions;
@@ -235,7 +235,7 @@ export class Timeline {
   }
 
   /**
-   * What is at a place of the picture.
+   * Returns the item at a position of the picture.
    * @param {number} x
    * @param {number} y
    * @returns {string[]}
@@ -273,7 +273,7 @@ export class Timeline {
   }
 
   /**
-   * What is told of a call.
+   * Returns the text for a call.
    * @param {import("./pages.js").Page} page
    * @param {number} call
    * @param {string} name
@@ -308,7 +308,7 @@ export class Timeline {
     this.draw();
   }
 
-  /** Wheel, pointer and keys. */
+  /** Handles wheel, pointer and keys. */
   listens() {
     const own = this.canvas;
     /** @type {{ x: number, from: number, to: number } | undefined} */
@@ -354,7 +354,7 @@ export class Timeline {
   }
 
   /**
-   * Does what a key says; whether it says anything.
+   * Handles a key; returns true if it has a function.
    * @param {string} key
    * @returns {boolean}
    */

@@ -16,7 +16,7 @@ use crate::simulation::{AsLong, Machine, Policies, Simulated, Step};
 
 const SECOND: Nanos = 1_000_000_000;
 
-/// Of a scheduler, a selection and a router by number.
+/// Returns policies with a scheduler, a selection and a router by number.
 fn policies(kind: usize) -> Policies {
     let topology = two_levels();
     let routes = Routes {
@@ -45,7 +45,7 @@ fn policies(kind: usize) -> Policies {
     }
 }
 
-/// Arrival, ranks, length and priority of each.
+/// Creates jobs by arrival, ranks, length and priority.
 fn jobs(of: &[(u64, u32, u64, i64)]) -> Vec<Job> {
     let job = |(arrival, ranks, lasts, priority): &(u64, u32, u64, i64)| Job {
         name: Arc::from("job"),
@@ -68,7 +68,7 @@ fn machine<'a>(topology: &'a Topology, snapshots: &'a [Nanos]) -> Machine<'a> {
     }
 }
 
-/// Simulated by so many steps at a time, from state to state.
+/// Simulates in parts of this many steps, saving and restoring the state.
 fn in_parts(machine: Machine<'_>, jobs: &[Job], kind: usize, parts: &[usize]) -> Simulated {
     let mut bytes: Option<Vec<u8>> = None;
     for part in parts.iter().copied().chain([usize::MAX]) {
@@ -154,12 +154,12 @@ fn states_of_other_simulations_are_refused() {
         other.restore(state).is_err()
     };
     assert!(!refused(&these, 0, &|_| ()));
-    // Fewer jobs; one that came before it was submitted; a selection that remembers nothing.
+    // Fewer jobs; one that arrived before it was submitted; a selection without state.
     assert!(refused(&these[..2], 0, &|_| ()));
     let later = jobs(&[(0, 16, 10, 0), (2, 4, 4, 1), (1, 3, 2, 0)]);
     assert!(refused(&later, 0, &|_| ()));
     assert!(refused(&these, 1, &|_| ()));
-    // A queue in another order or with one twice, a host that is none, a link that carries more.
+    // A queue in another order or with a duplicate, an invalid host, a link with a higher load.
     assert!(refused(&these, 0, &|state| state.waiting.reverse()));
     assert!(refused(&these, 0, &|state| state.waiting[1] = state.waiting[0]));
     assert!(refused(&these, 0, &|state| state.jobs[0].hosts[0] = 8));

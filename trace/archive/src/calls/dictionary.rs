@@ -1,8 +1,8 @@
 //! All signatures of a file so far, by number.
 //!
-//! A chunk brings those that are new in it. A writer finds a call's signature first where the same call led
-//! last time, then by its bytes. The dictionary is emptied, on both sides, by a chunk that says so: when it
-//! has become too large to be kept. Called by the writer and the readers.
+//! A chunk contains its new signatures. A writer looks up a call's signature first at the successor of the previous
+//! call's signature, then by its bytes. A chunk with the flag set empties the dictionary on both sides, when it has
+//! become too large. Used by the writer and the readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,16 +14,16 @@ use bincode::{Decode, Encode};
 
 use crate::calls::signature::{EarlierNumber, Signature};
 
-/// Signatures that are kept, at most, before the dictionary is emptied.
+/// Most signatures kept before the dictionary is emptied.
 const MOST_SIGNATURES: usize = 1 << 17;
 
-/// Bytes of all signatures, at most, before the dictionary is emptied.
+/// Most bytes of all signatures before the dictionary is emptied.
 const MOST_BYTES: usize = 8 << 20;
 
-/// Bytes of a chunk's new signatures, at most.
+/// Most bytes of a chunk's new signatures.
 const MOST_NEW: usize = 16 << 20;
 
-/// zstd's level: signatures are few.
+/// zstd's level; it is high because signatures are few.
 const LEVEL: i32 = 12;
 
 /// Signatures by number, and numbers by signature.
@@ -31,19 +31,19 @@ const LEVEL: i32 = 12;
 pub(crate) struct Dictionary {
     /// The version of the file.
     version: u16,
-    /// Whether calls have sites.
+    /// True if calls have sites.
     sited: bool,
-    /// A writer's sites, and a reader's.
+    /// A writer's and a reader's sites.
     numbered: SiteNumbers,
     sites: Sites,
     signatures: Vec<Signature>,
     numbers: BTreeMap<Vec<u8>, u32>,
-    /// What followed each signature last.
+    /// The latest successor of each signature.
     next: Vec<u32>,
-    /// How many are in the file.
+    /// The number of signatures in the file.
     stored: usize,
     bytes: usize,
-    /// Whether it was emptied since the last chunk.
+    /// True if it was emptied since the last chunk.
     emptied: bool,
 }
 
@@ -52,12 +52,12 @@ impl Dictionary {
         &self.signatures
     }
 
-    /// How many are in the file.
+    /// Returns the number of signatures in the file.
     pub(crate) fn stored(&self) -> usize {
         self.stored
     }
 
-    /// An empty one, of a file of this version, of calls that have sites if `sited`.
+    /// Creates an empty one, for a file of this version; with sites if `sited`.
     pub(crate) fn new(version: u16, sited: bool) -> Self {
         Self {
             version,
@@ -66,7 +66,7 @@ impl Dictionary {
         }
     }
 
-    /// A writer's number for a site.
+    /// Returns a writer's number for a site.
     pub(crate) fn site_number(&mut self, site: &Site) -> u32 {
         match self.sited {
             true => self.numbered.number(site),
@@ -74,18 +74,18 @@ impl Dictionary {
         }
     }
 
-    /// The site of this number that a reader was told; that all signatures have one is seen when they are read.
+    /// Returns a reader's site with this number; reading a signature checks that its site exists.
     pub(crate) fn site(&self, number: u32) -> Site {
         self.sites.get(number).unwrap_or_default()
     }
 
-    /// Bytes of all signatures and sites.
+    /// Returns the bytes of all signatures and sites.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.numbered.bytes()
     }
 
-    /// The number of a signature, which comes after the call of signature `last`. Gives back the
-    /// memory of its slots.
+    /// Returns the number of a signature that follows the call with signature `last`. Also returns the signature's
+    /// `slots`, so that their memory can be reused.
     pub(crate) fn number(&mut self, last: u32, signature: Signature) -> (u32, Vec<u8>) {
         let guess = self.next.get(last as usize).copied().unwrap_or(0);
         if self.signatures.get(guess as usize) == Some(&signature) {
@@ -107,8 +107,8 @@ impl Dictionary {
         (number, Vec::new())
     }
 
-    /// Numbers new signatures anew, in this order, in which all of them must be. Returns the new
-    /// number of each signature; `None` when none is new.
+    /// Renumbers the new signatures in this order, which must contain all of them. Returns the new number of each
+    /// signature; `None` if there is no new one.
     pub(crate) fn reorder(&mut self, order: &[u32]) -> Option<Vec<u32>> {
         if self.signatures.len() == self.stored {
             return None;
@@ -131,7 +131,7 @@ impl Dictionary {
         Some(renumbered)
     }
 
-    /// The section with what is new.
+    /// Returns the section with the new entries.
     pub(crate) fn take_new(&mut self) -> Result<Vec<u8>, String> {
         let mut raw = vec![u8::from(std::mem::take(&mut self.emptied))];
         let new = self.numbered.take_new();
@@ -149,7 +149,7 @@ impl Dictionary {
         Ok(section)
     }
 
-    /// Empties it for the chunks to come, if it has become too large.
+    /// Empties it for the following chunks if it has become too large.
     pub(crate) fn keep_small(&mut self) -> bool {
         let large = self.signatures.len() > MOST_SIGNATURES || self.bytes() > MOST_BYTES;
         if large {
@@ -163,7 +163,7 @@ impl Dictionary {
         large
     }
 
-    /// Takes a section into itself. Returns how many signatures it had before.
+    /// Adds a section's entries. Returns the number of signatures before it.
     pub(crate) fn add(&mut self, section: &[u8]) -> Result<usize, String> {
         let head = section.first_chunk().ok_or("a dictionary is too short")?;
         let length = u32::from_le_bytes(*head) as usize;
@@ -194,7 +194,7 @@ impl Dictionary {
         Ok(known)
     }
 
-    /// Takes the sites that a section begins with, and returns what follows them.
+    /// Adds the sites at the start of a section, and returns the rest.
     fn add_sites<'a>(&mut self, raw: &'a [u8]) -> Result<&'a [u8], String> {
         let (new, used) =
             codec::decode_first::<NewSites>(raw).map_err(|error| format!("sites: {error}"))?;
@@ -203,7 +203,7 @@ impl Dictionary {
         Ok(&raw[used..])
     }
 
-    /// The signature that `raw` begins with, and its length.
+    /// Decodes the signature at the start of `raw`, and returns its length.
     fn signature(&self, raw: &[u8]) -> Result<(Signature, usize), String> {
         let (signature, used) = match self.version {
             ..=UNGROUPED_VERSION => earlier::<UngroupedDetails>(raw)?,
@@ -216,7 +216,7 @@ impl Dictionary {
         }
     }
 
-    /// What it is to be [made again](Self::load) of.
+    /// Returns its state for [`load`](Self::load).
     pub(crate) fn save(&self) -> SavedDictionary {
         let (sites, told) = self.numbered.all();
         SavedDictionary {
@@ -230,7 +230,7 @@ impl Dictionary {
         }
     }
 
-    /// A writer's again, which was [saved](Self::save) and is sound.
+    /// Restores a writer's dictionary from a [saved](Self::save) and sound state.
     pub(crate) fn load(saved: SavedDictionary) -> Self {
         let mut bytes = 0;
         let numbers = saved.signatures.iter().zip(0..).map(|(signature, number)| {
@@ -254,7 +254,7 @@ impl Dictionary {
     }
 }
 
-/// A signature of an earlier version, whose details are `D`, and its length.
+/// Decodes a signature of an earlier version, with details `D`, and returns its length.
 fn earlier<D: Decode<()> + Into<Details>>(raw: &[u8]) -> Result<(Signature, usize), String> {
     type Parts<D> = (EarlierEvent, Vec<u8>, u32, Option<D>, bool);
     let (parts, used) = codec::decode_first::<Parts<D>>(raw).map_err(unreadable)?;
@@ -278,12 +278,12 @@ fn unreadable(error: codec::CodecError) -> String {
     format!("a signature: {error}")
 }
 
-/// A writer's dictionary as it is saved.
+/// A writer's dictionary in its saved form.
 #[derive(Clone, Debug, Encode, Decode)]
 pub(crate) struct SavedDictionary {
     sited: bool,
     sites: NewSites,
-    /// How many files and stacks of them are in the file.
+    /// The numbers of files and stacks that are in the trace file.
     told: (u64, u64),
     signatures: Vec<Signature>,
     next: Vec<u32>,
@@ -292,7 +292,7 @@ pub(crate) struct SavedDictionary {
 }
 
 impl SavedDictionary {
-    /// The sites as a writer numbers them; `None` where they make no sense.
+    /// Returns the sites as numbered by the writer; `None` if they are invalid.
     fn numbered(&self) -> Option<SiteNumbers> {
         let told = (
             usize::try_from(self.told.0).ok()?,
@@ -301,28 +301,28 @@ impl SavedDictionary {
         SiteNumbers::of(&self.sites, told)
     }
 
-    /// How many operands each signature has.
+    /// Returns the number of operands of each signature.
     pub(crate) fn slots(&self) -> Vec<usize> {
         self.signatures.iter().map(|it| it.slots.len()).collect()
     }
 
-    /// Whether a signature is of several calls.
+    /// True if a signature stands for several calls.
     pub(crate) fn is_folded(&self, number: u32) -> bool {
         let signature = self.signatures.get(number as usize);
         signature.is_some_and(|signature| signature.folded)
     }
 
-    /// How many signatures there are.
+    /// Returns the number of signatures.
     pub(crate) fn len(&self) -> usize {
         self.signatures.len()
     }
 
-    /// How many of them are in the file.
+    /// Returns the number of signatures in the file.
     pub(crate) fn stored(&self) -> usize {
         self.stored as usize
     }
 
-    /// Whether its parts fit together: every signature is there once, as in one that grew call by call.
+    /// True if its parts fit together: signatures are distinct, as in a dictionary that grew call by call.
     pub(crate) fn is_sound(&self) -> bool {
         let count = self.signatures.len();
         let known = |number: &u32| (*number as usize) < count.max(1);
@@ -341,10 +341,10 @@ impl SavedDictionary {
     }
 }
 
-/// A signature as a file of the current version has it.
+/// Encodes a signature in the current version's format.
 fn encoded(signature: &Signature) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // Into memory, of a record that has an encoding: it cannot fail.
+    // Encoding into memory cannot fail for a record that has an encoding.
     let _ = codec::encode(signature, &mut bytes);
     bytes
 }

@@ -1,9 +1,8 @@
-//! A call without what differs between ranks and iterations.
+//! Signatures: calls without the parts that differ between ranks and iterations.
 //!
-//! A [`Signature`](signature::Signature) is an event without its thread and times, with ranks relative, requests symbolic, and zeros
-//! for those argument words that are told apart as operands: pointers, displacements, large handles.
-//! [`abstract_from`](signature::abstract_from) makes it of an event and [`restore`](signature::restore) makes the event of it; what they need besides is in
-//! an `Outlook` that both change alike. Called by the writer and the readers.
+//! A [`Signature`](signature::Signature) is an event without its thread and times, with relative ranks, symbolic requests, and zeros for operands, the
+//! argument words that are stored separately: pointers, displacements, large handles. [`abstract_from`](signature::abstract_from) creates it from an event
+//! and [`restore`](signature::restore) recreates the event; both use and update an `Outlook` in the same way. Used by the writer and the readers.
 
 use belljar_mpi::Base;
 use belljar_trace::{Accounts, Detailed, Details, Event, Fact, Folded, Site, not_encoded};
@@ -11,43 +10,43 @@ use bincode::{Decode, Encode};
 
 use crate::calls::stream::{ELSEWHERE, Outlook, Stream};
 
-/// The slot of an operand that is a call's result.
+/// The slot of an operand that is the call's result.
 pub(crate) const RESULT: u8 = 254;
 
-/// The slot of an operand that is a completed request.
+/// The slot of an operand that is the completed request.
 pub(crate) const REQUEST: u8 = 255;
 
-/// The number that a function has in a file of an earlier version: it selects contexts of the file's columns. Not encoded.
+/// A function's number in a file of an earlier version, which selects contexts of the file's columns. Not encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EarlierNumber(pub(crate) Option<u16>);
 
 not_encoded!(EarlierNumber);
 
-/// A call without thread, times and operands.
+/// A call without its thread, times and operands.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Signature {
     pub(crate) event: Event,
-    /// Where each operand goes: an argument's index, [`RESULT`] or [`REQUEST`].
+    /// The slot of each operand: an argument's index, [`RESULT`] or [`REQUEST`].
     pub(crate) slots: Vec<u8>,
-    /// The number of its site; 0 without one. In a file only where calls have sites.
+    /// The number of its site; 0 for no site. Stored only in files whose calls have sites.
     pub(crate) site: u32,
-    /// What it tells besides. In a file from version 9 on.
+    /// Its details. Stored from version 9 on.
     pub(crate) details: Option<Box<Details>>,
-    /// Whether it is of several calls, which the times tell of. In a file from version 10 on.
+    /// True if it stands for several calls, whose sums are stored with the times. Stored from version 10 on.
     pub(crate) folded: bool,
-    /// The function's number in the file, if it is another one today.
+    /// The function's number in the file, if it differs from today's.
     pub(crate) earlier: EarlierNumber,
 }
 
 impl Signature {
-    /// The function's number in the file.
+    /// Returns the function's number in the file.
     pub(crate) fn context(&self) -> u16 {
         self.earlier.0.unwrap_or(self.event.function)
     }
 }
 
-/// Takes out of `event` what its signature has not: afterwards it is the signature's, with `slots`
-/// for the words that went to `operands`, which both are emptied first.
+/// Moves the parts that a signature lacks out of `event`, which then is the signature's event. Words go to `operands`, and their positions to `slots`; both
+/// are cleared first.
 pub(crate) fn abstract_from(
     event: &mut Event,
     outlook: &mut Outlook,
@@ -88,7 +87,7 @@ pub(crate) fn abstract_from(
     forget_place(event);
 }
 
-/// The facts that an [`Outlook`] learns from.
+/// The fact from which an [`Outlook`] is updated.
 fn short_fact(event: &Event) -> Option<Fact> {
     match &event.fact {
         Some(fact @ (Fact::Rank { .. } | Fact::Size { .. } | Fact::Launch(_))) => {
@@ -115,7 +114,7 @@ fn forget_place(event: &mut Event) {
     event.folded = Folded(None);
 }
 
-/// What becomes of an argument word.
+/// The treatment of an argument word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Treatment {
     Keep,
@@ -137,7 +136,7 @@ fn treatment(event: &Event, index: usize) -> Treatment {
     }
 }
 
-/// Whether a word is as good as a constant: null, `MPI_IN_PLACE`, or a handle of MPICH's.
+/// True for a word that is effectively a constant: null, `MPI_IN_PLACE`, or an MPICH handle.
 fn is_constant(event: &Event, index: usize, word: u64) -> bool {
     let parameter = event.description().parameters.get(index);
     let handle = parameter.is_some_and(|it| {
@@ -179,13 +178,12 @@ fn take_arguments(
     }
 }
 
-/// A rank argument that is no constant such as `MPI_ANY_SOURCE`: those are negative.
+/// Returns a rank argument, except for constants such as `MPI_ANY_SOURCE`, which are negative.
 fn rank_of(word: u64) -> Option<u32> {
     u32::try_from(word).ok()
 }
 
-/// The event again whose signature this is: times and vCPU are zero. `None` when the signature, the
-/// operands and what was told before do not fit together.
+/// Recreates the event of this signature; its times and vCPU are zero. `None` if the signature, the operands and the earlier calls do not fit together.
 pub(crate) fn restore(
     signature: &Signature,
     stream: &Stream,

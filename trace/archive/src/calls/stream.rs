@@ -1,25 +1,24 @@
-//! One thread's calls: what is known of it after each, on both sides alike.
+//! The known state of one thread after each of its calls, identical in writer and reader.
 //!
-//! Ranks are told relative to the caller's own, requests by how many became active since, so that what
-//! ranks and iterations do alike looks alike. Both need what the thread's calls told before; an [`Outlook`](stream::Outlook)
-//! keeps it, within bounds, and a writer's and a reader's are the same after the same calls. Called by
-//! `signature`.
+//! Ranks are relative to the caller's rank, and requests are counted back from the latest, so that equal work of ranks and
+//! iterations has equal encodings. Both depend on the thread's earlier calls. An [`Outlook`](stream::Outlook) keeps their
+//! bounded state; a writer's and a reader's are equal after the same calls. Used by `signature`.
 
 use std::collections::BTreeMap;
 
 use belljar_trace::{Event, Fact, Implementation, Peer, SELF, WORLD};
 use bincode::{Decode, Encode};
 
-/// Active requests that are remembered of a thread.
+/// Most active requests kept for a thread.
 const MOST_REQUESTS: usize = 1024;
 
-/// Communicators whose ranks are remembered of a thread.
+/// Most communicators whose ranks are kept for a thread.
 const MOST_COMMUNICATORS: usize = 4096;
 
-/// A request whose number is told apart from the structure.
+/// A request whose number is stored separately from the structure.
 pub(crate) const ELSEWHERE: u64 = u64::MAX;
 
-/// What all calls of a thread have in common.
+/// The common properties of a thread's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Stream {
     /// The node.
@@ -46,7 +45,7 @@ impl Stream {
     }
 }
 
-/// The caller's place in a communicator, as far as its calls told.
+/// The caller's rank in a communicator and its size, as far as known from its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 struct Place {
     rank: Option<u32>,
@@ -60,7 +59,7 @@ struct Active {
     communicator: Option<u32>,
 }
 
-/// What a thread's calls told, as far as it is needed to tell more.
+/// The state from a thread's earlier calls that encoding further calls needs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Outlook {
     places: BTreeMap<u32, Place>,
@@ -81,7 +80,7 @@ impl Outlook {
         }
     }
 
-    /// Whether it holds no more than it would have remembered.
+    /// True if it is within its bounds.
     pub(crate) fn is_sound(&self) -> bool {
         self.active.len() <= MOST_REQUESTS && self.places.len() <= MOST_COMMUNICATORS
     }
@@ -91,14 +90,14 @@ impl Outlook {
         let place = place.copied().unwrap_or_default();
         let size = place.size.unwrap_or(0);
         let rank = place.rank.unwrap_or(0);
-        // A caller outside of its communicator: what it was told is not to be built on.
+        // A caller outside of its communicator: its rank cannot be trusted.
         if size != 0 && rank >= size {
             return (0, size);
         }
         (rank, size)
     }
 
-    /// A rank as seen from the caller's own: going round where the communicator's size is known.
+    /// Returns a rank relative to the caller's, modulo the communicator's size if known.
     pub(crate) fn relative(&self, communicator: Option<u32>, rank: u32) -> u32 {
         match self.place(communicator) {
             (own, 0) => rank.wrapping_sub(own),
@@ -108,7 +107,7 @@ impl Outlook {
         }
     }
 
-    /// The rank again that was made [`relative`](Self::relative).
+    /// Inverts [`relative`](Self::relative).
     pub(crate) fn absolute(&self, communicator: Option<u32>, distance: u32) -> u32 {
         match self.place(communicator) {
             (own, 0) => distance.wrapping_add(own),
@@ -130,7 +129,7 @@ impl Outlook {
         }
     }
 
-    /// A request that becomes active: 0 for the next number, all others after it.
+    /// Encodes a request that becomes active: 0 for the next number, all others after it.
     pub(crate) fn start(&mut self, communicator: Option<u32>, request: u64) -> u64 {
         let told = match request {
             it if it == self.next => 0,
@@ -141,7 +140,7 @@ impl Outlook {
         told
     }
 
-    /// The request again of which [`start`](Self::start) told.
+    /// Decodes a request from the code that [`start`](Self::start) returned.
     pub(crate) fn started(&mut self, communicator: Option<u32>, told: u64) -> u64 {
         let request = match told {
             0 => self.next,
@@ -165,8 +164,8 @@ impl Outlook {
         });
     }
 
-    /// A request that completes: how many that are active became so later, and its communicator;
-    /// [`ELSEWHERE`] where nothing is known of it.
+    /// Encodes a completed request as the number of active requests that were started later, and returns its communicator;
+    /// [`ELSEWHERE`] for an unknown request.
     pub(crate) fn complete(&mut self, request: u64) -> (u64, Option<u32>) {
         let mut newest_first = self.active.iter().rev();
         match newest_first.position(|active| active.request == request) {
@@ -178,7 +177,7 @@ impl Outlook {
         }
     }
 
-    /// The request again of which [`complete`](Self::complete) told, and its communicator.
+    /// Decodes a request from the code that [`complete`](Self::complete) returned, and returns its communicator.
     pub(crate) fn completed(&mut self, later: u64) -> Option<(u64, Option<u32>)> {
         let from_end = usize::try_from(later).ok()?.checked_add(1)?;
         let at = self.active.len().checked_sub(from_end)?;
@@ -186,7 +185,7 @@ impl Outlook {
         Some((active.request, active.communicator))
     }
 
-    /// Takes note of what a call told of communicators.
+    /// Updates ranks and sizes of communicators from a call's fact.
     pub(crate) fn learn(&mut self, fact: Option<&Fact>) {
         let (communicator, rank, size) = match fact {
             Some(Fact::Rank { communicator, rank }) => (*communicator, Some(*rank), None),

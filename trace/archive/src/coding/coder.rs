@@ -1,14 +1,13 @@
 //! A binary arithmetic coder whose probabilities adapt.
 //!
-//! Models are written once, over [`Coder`](coder::Coder): an [`Encoder`](coder::Encoder) writes the bits that it is given, a [`Decoder`](coder::Decoder) gives
-//! back what was written and ignores what it is given. So both sides cannot differ. A decoder takes any bytes,
-//! and zeros after their end: what it says then means nothing, but it always says something. Called by all
-//! sections of a chunk but the dictionary.
+//! Models are written once, over [`Coder`](coder::Coder): an [`Encoder`](coder::Encoder) writes its input bits, a [`Decoder`](coder::Decoder) ignores its
+//! input and returns the bits that were written. The two sides therefore cannot differ. A decoder accepts any bytes, followed by zeros; for invalid ones it
+//! still returns a value, although a meaningless one. Used by all sections of a chunk except the dictionary.
 
-/// How many times a probability has to be seen before it adapts at its slowest.
+/// Number of observed bits after which a probability adapts at its slowest.
 const SLOWEST: u8 = 30;
 
-/// The probability that a bit is set, as far as bits before it tell.
+/// The probability that a bit is set, estimated from earlier bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bit {
     /// In 65536ths.
@@ -26,7 +25,7 @@ impl Default for Bit {
     }
 }
 
-/// Reciprocals in 65536ths: by how much a probability moves after so many bits.
+/// Reciprocals in 65536ths: the step of a probability after this number of bits.
 const RATES: [u32; SLOWEST as usize + 1] = {
     let mut rates = [0; SLOWEST as usize + 1];
     let mut seen = 0;
@@ -54,10 +53,10 @@ impl Bit {
 
 /// Writes bits, or reads them back.
 pub(crate) trait Coder {
-    /// One bit under a probability, which learns of it.
+    /// Codes one bit under a probability, and adapts the probability.
     fn bit(&mut self, model: &mut Bit, bit: bool) -> bool;
 
-    /// The lowest `count` bits of `value`, at most 64, each as likely as not.
+    /// Codes the lowest `count` bits of `value`, at most 64, each with even odds.
     fn raw(&mut self, count: u32, value: u64) -> u64;
 }
 
@@ -93,10 +92,10 @@ impl Encoder {
         }
     }
 
-    /// All bits as bytes.
+    /// Returns all bits as bytes.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         if self.low != 0 {
-            // The shortest number in the interval, zeros being understood after it.
+            // The shortest number in the interval; implicit zeros follow it.
             self.bytes.push((self.high >> 56) as u8);
         }
         while self.bytes.last() == Some(&0) {
@@ -182,14 +181,14 @@ impl Coder for Decoder<'_> {
     }
 }
 
-/// Numbers of 64 bits: how long they are and their leading bits adapt, the others are as they are.
+/// Numbers of 64 bits: probabilities adapt for their lengths and leading bits; the other bits are stored raw.
 #[derive(Clone, Debug)]
 pub(crate) struct Number {
     lengths: Box<[Bit; 128]>,
     leading: Box<[[Bit; 1 << LEADING]; 65]>,
 }
 
-/// How many bits after a number's highest adapt.
+/// Number of bits after a number's highest that have adaptive probabilities.
 const LEADING: u32 = 3;
 
 impl Default for Number {
@@ -202,7 +201,7 @@ impl Default for Number {
 }
 
 impl Number {
-    /// One number.
+    /// Codes one number.
     pub(crate) fn code<C: Coder>(&mut self, coder: &mut C, value: u64) -> u64 {
         let length = tree(coder, &mut self.lengths[..], 7, 64 - value.leading_zeros());
         let length = length.min(64);
@@ -226,7 +225,7 @@ impl Number {
         (got << rest) | coder.raw(rest, value & mask)
     }
 
-    /// One number that may be negative.
+    /// Codes one number that may be negative.
     pub(crate) fn code_signed<C: Coder>(&mut self, coder: &mut C, value: i64) -> i64 {
         let folded = (value << 1 ^ value >> 63).cast_unsigned();
         let folded = self.code(coder, folded);
@@ -234,7 +233,7 @@ impl Number {
     }
 }
 
-/// `depth` bits of `value`, highest first, each under those before it. `bits` has `1 << depth` of them.
+/// Codes `depth` bits of `value`, highest first, each in the context of the bits before it. `bits` has `1 << depth` entries.
 pub(crate) fn tree<C: Coder>(coder: &mut C, bits: &mut [Bit], depth: u32, value: u32) -> u32 {
     let mut node = 1usize;
     for position in (0..depth).rev() {

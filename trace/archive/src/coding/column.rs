@@ -1,29 +1,29 @@
-//! Numbers that recur in their context: times, and operands.
+//! Numbers that recur in their context: times and operands.
 //!
-//! A [`Column`](column::Column) tells each number first by where it was before: what followed the number before it last time,
-//! one of the last few of its own (fine) context, one of its coarse context's; only what is new is spelled out.
-//! Contexts are hashes; tables are of a fixed size and forget, on both sides alike. A column begins anew in each
-//! chunk, whose memory it keeps. Called by `times` and `operands`.
+//! A [`Column`](column::Column) codes each number by its earlier occurrence. It may be the last successor of the previous
+//! number, one of the last few numbers of its fine context, or one in its coarse context. Only new numbers are stored in
+//! full. Contexts are hashes; tables have a fixed size and drop old entries, identically in writer and reader. A column
+//! restarts in each chunk, reusing its memory. Used by `times` and `operands`.
 
 use crate::coding::coder::{Bit, Coder, Number, tree};
 
-/// Numbers that a fine context remembers.
+/// Most numbers kept for a fine context.
 const FINE: usize = 8;
 
-/// Numbers that a coarse context remembers, as a power of two.
+/// Most numbers kept for a coarse context, as a power of two.
 const COARSE_BITS: u32 = 5;
 
 /// Coarse contexts, as a power of two.
 const COARSE_TABLE_BITS: u32 = 12;
 
-/// A number's contexts, as keys: calls of the same keys are alike.
+/// A number's contexts, as keys: calls with equal keys behave alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
     /// The narrow one.
     pub(crate) fine: u64,
     /// The wide one, and a default for the narrow one.
     pub(crate) coarse: u64,
-    /// What is likely to go before the same number.
+    /// A key that is likely to precede the same number.
     pub(crate) before: u64,
 }
 
@@ -33,27 +33,27 @@ pub(crate) fn mix(first: u64, second: u64) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ second
 }
 
-/// Numbers of a fine context, the last one first.
+/// Numbers of a fine context, the latest first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    /// The chunk that it is of.
+    /// The chunk that it belongs to.
     chunk: u32,
     key: u64,
     numbers: [u64; FINE],
     count: u8,
-    /// Whether the last numbers were among them, one bit each, the last one lowest.
+    /// One bit for each of the last numbers, set if it was among these; the latest is the lowest bit.
     hits: u8,
     stride: u64,
 }
 
-/// What followed a context and a number.
+/// The number that followed a context and a number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Follower {
-    /// The chunk that it is of.
+    /// The chunk that it belongs to.
     chunk: u32,
     key: u64,
     number: u64,
-    /// How often it was right, in a row.
+    /// The number of correct predictions in a row.
     trust: u8,
 }
 
@@ -81,9 +81,9 @@ impl Default for Coarse {
 /// Numbers of one kind.
 #[derive(Debug)]
 pub(crate) struct Column {
-    /// Whether new numbers are told by their difference from the last one.
+    /// True if new numbers are coded as differences from the latest.
     differences: bool,
-    /// Counts chunks: an entry that an earlier chunk left is ignored.
+    /// Number of the chunk: entries of earlier chunks are ignored.
     chunk: u32,
     followers: Vec<Follower>,
     recents: Vec<Recent>,
@@ -95,7 +95,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// For about `count` numbers.
+    /// Creates a column for about `count` numbers.
     pub(crate) fn new(count: usize, differences: bool) -> Self {
         let length = count.next_power_of_two().max(16);
         Self {
@@ -111,7 +111,7 @@ impl Column {
         }
     }
 
-    /// Begins anew, for about `count` numbers.
+    /// Restarts it, for about `count` numbers.
     pub(crate) fn restart(&mut self, count: usize) {
         let length = count.next_power_of_two().max(16);
         let Some(chunk) = self
@@ -130,12 +130,12 @@ impl Column {
         self.places = [[Bit::default(); FINE]; FINE + 1];
     }
 
-    /// About how many numbers it is for.
+    /// Returns the approximate number of numbers it is sized for.
     pub(crate) fn capacity(&self) -> usize {
         self.recents.len()
     }
 
-    /// One number, in its context.
+    /// Codes one number in its context.
     pub(crate) fn code<C: Coder>(&mut self, coder: &mut C, context: Context, value: u64) -> u64 {
         let fine = (context.fine >> 24) as usize & (self.recents.len() - 1);
         let recent = &mut self.recents[fine];
@@ -186,7 +186,7 @@ impl Column {
         coder.bit(model, value == guess).then_some(guess)
     }
 
-    /// A number that is not the guess; and whether its context knew it.
+    /// Codes a number that is not the guess, and returns whether its fine context had it.
     fn code_other<C: Coder>(
         &mut self,
         coder: &mut C,
@@ -239,7 +239,7 @@ impl Column {
         if coder.bit(&mut coarse.known, place.is_some()) {
             let place = place.unwrap_or(0) as u32;
             let place = tree(coder, &mut coarse.places, COARSE_BITS, place) as usize;
-            // A place that is none: of a damaged file. Any number will do.
+            // An invalid place, in a damaged file. Any number will do.
             let place = place.min(coarse.numbers.len().saturating_sub(1));
             if let Some(number) = coarse.numbers.get(place).copied() {
                 coarse.numbers[..=place].rotate_right(1);

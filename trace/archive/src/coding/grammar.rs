@@ -1,38 +1,37 @@
 //! Sequences of signatures as a grammar with repetitions.
 //!
-//! `Grammar::of` folds what recurs in any of some sequences, and in several: a pair of symbols that is there
-//! twice becomes a rule, a symbol that follows itself becomes a repetition. It is Re-Pair (Larsson and Moffat
-//! 2000) in passes, each of which replaces many pairs at once, so that it takes a time in proportion to the
-//! length and some 20 passes. Symbols below the number of terminals are terminals, the others are rules.
-//! Called for each chunk; analyses read loops off it.
+//! `Grammar::of` folds repetitions within and across sequences: a pair of symbols that occurs twice becomes a rule,
+//! consecutive equal symbols become a repetition. The algorithm is Re-Pair (Larsson and Moffat 2000) in some 20 passes.
+//! Each pass replaces many pairs at once, so that time is proportional to the length. Symbols below the number of
+//! terminals are terminals; the others are rules. Used for each chunk; analyses take loops from it.
 
-/// Passes, at most: a bound of how deep rules lie within each other.
+/// Most passes, which bounds the nesting of rules.
 const MOST_PASSES: usize = 64;
 
-/// How deep rules may lie within each other.
+/// Deepest nesting of rules.
 pub(crate) const DEEPEST: usize = 2 * MOST_PASSES + 2;
 
-/// What a symbol that is no terminal stands for.
+/// The meaning of a symbol that is not a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// One symbol, then another.
     Pair(u32, u32),
-    /// A symbol so many times, at least twice.
+    /// A symbol repeated, at least twice.
     Repeat(u32, u32),
 }
 
 /// Sequences of terminals, folded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grammar {
-    /// How many terminals there are: symbols below are terminals.
+    /// The number of terminals: symbols below are terminals.
     pub terminals: u32,
-    /// The rules: the first is the symbol `terminals`. Each has symbols before it only.
+    /// The rules: the first is the symbol `terminals`. Each refers to earlier symbols only.
     pub rules: Vec<Rule>,
     /// The sequences, of symbols.
     pub sequences: Vec<Vec<u32>>,
 }
 
-/// Numbers of small sets of keys, by open addressing; nothing depends on its order.
+/// Small sets of keys with numbers, by open addressing; results do not depend on its order.
 struct Table {
     slots: Vec<(u64, u32)>,
     mask: usize,
@@ -105,7 +104,7 @@ impl Grammar {
         }
     }
 
-    /// The pairs that are there most often, down to half as often as the first.
+    /// Returns the most frequent pairs, down to half as often as the first.
     fn frequent_pairs(&self) -> Vec<u64> {
         let windows = self
             .sequences
@@ -124,13 +123,13 @@ impl Grammar {
         counted.into_iter().map(|it| it.1).collect()
     }
 
-    /// Replaces frequent pairs by rules. Returns whether there were any.
+    /// Replaces frequent pairs by rules. Returns true if there were any.
     fn fold_pairs(&mut self) -> bool {
         let mut frequent = self.frequent_pairs();
         if frequent.is_empty() {
             return false;
         }
-        // Pairs that share a symbol take places from each other: the more frequent one first.
+        // Pairs that share a symbol exclude each other; the more frequent one takes precedence.
         let mut ends = Table::for_keys(4 * frequent.len());
         frequent.retain(|pair| {
             let (first, second) = (pair >> 32, pair & 0xffff_ffff);
@@ -153,8 +152,8 @@ impl Grammar {
         true
     }
 
-    /// The length of each symbol when unfolded; `None` when one is longer than `most` or lies deeper than
-    /// [`DEEPEST`]: one of those cannot be unfolded.
+    /// Returns the length of each symbol when unfolded; `None` if one is longer than `most` or nested deeper than
+    /// [`DEEPEST`], and so cannot be unfolded.
     pub(crate) fn lengths(&self, most: u64) -> Option<Vec<u64>> {
         let mut measures: Vec<(u64, usize)> = vec![(1, 0); self.terminals as usize];
         for rule in &self.rules {
@@ -177,7 +176,7 @@ impl Grammar {
         Some(measures.into_iter().map(|it| it.0).collect())
     }
 
-    /// A sequence of terminals again. `into` gets them.
+    /// Unfolds a sequence to terminals, appended to `into`.
     pub(crate) fn unfold(&self, sequence: &[u32], into: &mut Vec<u32>) {
         for symbol in sequence {
             self.unfold_symbol(*symbol, into);

@@ -1,6 +1,6 @@
-//! The chunks of a trace, one after another, with what they add to the dictionary.
+//! The chunks of a trace in their order, with the new dictionary entries of each.
 //!
-//! What is not wanted of them is gone past. Called by the readers.
+//! Unwanted chunks are skipped. Used by the readers.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -19,7 +19,7 @@ use crate::observed::Observation;
 use crate::structure::{self, Structure};
 use crate::{Footer, failed};
 
-/// What both readers do: chunks in their order, with what they add to the dictionary.
+/// The common part of both readers: chunks in their order, with the new dictionary entries of each.
 #[derive(Debug)]
 pub(super) struct Chunks {
     file: BufReader<File>,
@@ -36,7 +36,7 @@ pub(super) struct Chunks {
     observation: Option<Observation>,
 }
 
-/// What is read of a chunk; the rest is gone past.
+/// The parts of a chunk that are read; the rest is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     All,
@@ -103,7 +103,7 @@ impl Chunks {
         })
     }
 
-    /// The next chunk of calls, as far as it is wanted. `None` at the end, with the state set.
+    /// Reads the next chunk of calls, as far as wanted. Returns `None` at the end, and sets the state.
     pub(super) fn next(&mut self, wanted: Wanted) -> Option<Sections> {
         if self.state != TraceState::Reading {
             return None;

@@ -3,7 +3,7 @@
 use super::*;
 use belljar_trace::MpiLibrary;
 
-/// The thread of implementation number `number`, as it is decoded.
+/// Decodes a thread with implementation number `number`.
 fn decoded(number: u64) -> Option<Stream> {
     let (mut models, mut coder) = (Models::default(), Encoder::new());
     for field in [1, 2, 3, 4, number] {

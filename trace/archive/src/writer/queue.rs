@@ -1,8 +1,8 @@
-//! A writer on a thread of its own, so that a run continues while its calls are encoded.
+//! A writer on a separate thread, so that a run continues while its calls are encoded.
 //!
-//! Calls go to it in batches, through a queue that holds so many at most: whoever is faster than the writer waits for it
-//! then. Bytes of the file depend on the calls and their order alone, as without a queue. What fails is told at the next
-//! call here. Called by the run's recorder.
+//! Calls are passed in batches through a bounded queue, and a caller faster than the writer waits when it is full. The
+//! bytes depend only on the calls and their order, as without a queue. An error is returned by the next call here. Used
+//! by the run's recorder.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -13,36 +13,36 @@ use belljar_trace::{Event, Fact, GroupMembers, Making, StateError, TraceError};
 
 use super::TraceWriter;
 
-/// Calls of a batch, and bytes of them, about, at most.
+/// Most calls of a batch, and approximately most bytes.
 const BATCH: usize = 1 << 10;
 const BATCH_WEIGHT: usize = 1 << 20;
 
-/// Batches in the queue, at most.
+/// Most batches in the queue.
 const WAITING: usize = 16;
 
-/// What the writer is to do.
+/// An order to the writer.
 enum Order {
     Write(Vec<Event>),
-    /// To say how far it is.
+    /// Returns the writer's state.
     Save(SyncSender<Result<Vec<u8>, StateError>>),
 }
 
-/// Writes a trace on a thread of its own.
+/// Writes a trace on a separate thread.
 #[derive(Debug)]
 pub struct QueuedWriter {
     path: PathBuf,
     batch: Vec<Event>,
     weight: usize,
-    /// Neither is there once the writer has failed, or was taken back.
+    /// Both are `None` once the writer has failed or was taken back.
     orders: Option<SyncSender<Order>>,
     thread: Option<JoinHandle<Result<TraceWriter, TraceError>>>,
 }
 
 impl QueuedWriter {
-    /// Puts a writer, of the file at `path`, on a thread of its own.
+    /// Moves a writer, of the file at `path`, to a separate thread.
     ///
     /// # Errors
-    /// [`TraceError::Io`] when the host has no thread.
+    /// Returns [`TraceError::Io`] if no thread can be created.
     pub fn of(writer: TraceWriter, path: &Path) -> Result<Self, TraceError> {
         let (orders, received) = sync_channel(WAITING);
         let work = move || write(writer, &received);
@@ -58,10 +58,10 @@ impl QueuedWriter {
         })
     }
 
-    /// Adds a call, as [`TraceWriter::push`] does; waits where the writer is far behind.
+    /// Adds a call, as [`TraceWriter::push`] does; waits if the writer is far behind.
     ///
     /// # Errors
-    /// What went wrong with this call or with earlier ones; those after them are lost.
+    /// Returns the error of this call or of earlier ones; the calls after them are lost.
     pub fn push(&mut self, event: Event) -> Result<(), TraceError> {
         self.weight += weight(&event);
         self.batch.push(event);
@@ -71,11 +71,11 @@ impl QueuedWriter {
         Ok(())
     }
 
-    /// How far it is with all calls that were added, as [`TraceWriter::save`]. What the state speaks of is in the file
-    /// then.
+    /// Returns its state with all added calls, as [`TraceWriter::save`] does. The file then contains all data that the
+    /// state refers to.
     ///
     /// # Errors
-    /// As for [`push`](Self::push), and when there is more of the state than can be read again.
+    /// The same as for [`push`](Self::push), and an error if there is more of the state than can be read again.
     pub fn save(&mut self) -> Result<Vec<u8>, TraceError> {
         self.hand_over()?;
         let (answer, answered) = sync_channel(1);
@@ -89,10 +89,10 @@ impl QueuedWriter {
         }
     }
 
-    /// The writer again, which has all calls that were added: to end the file.
+    /// Returns the writer with all added calls, to end the file.
     ///
     /// # Errors
-    /// As for [`push`](Self::push).
+    /// The same as for [`push`](Self::push).
     pub fn into_writer(mut self) -> Result<TraceWriter, TraceError> {
         self.hand_over()?;
         self.join()
@@ -115,11 +115,11 @@ impl QueuedWriter {
         }
     }
 
-    /// Why the writer takes no more.
+    /// Returns the error that stopped the writer.
     fn failure(&mut self) -> TraceError {
         match self.join() {
             Err(error) => error,
-            // It takes orders as long as there are any.
+            // Without an error, the thread only ends when the queue is closed.
             Ok(_) => self.lost(),
         }
     }
@@ -131,7 +131,7 @@ impl QueuedWriter {
         }
     }
 
-    /// Waits until the writer has done what it was told.
+    /// Waits until the writer has executed all orders.
     fn join(&mut self) -> Result<TraceWriter, TraceError> {
         self.orders = None;
         match self.thread.take().map(JoinHandle::join) {
@@ -143,11 +143,11 @@ impl QueuedWriter {
 }
 
 impl Drop for QueuedWriter {
-    /// What was handed over is written, also where a run ends by an error.
+    /// The batches in the queue are written even if a run ends with an error.
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // What failed was not asked for any more.
+            // Nothing is left to report the error to.
             let _ = thread.join();
         }
     }
@@ -157,14 +157,14 @@ fn write(mut writer: TraceWriter, orders: &Receiver<Order>) -> Result<TraceWrite
     for order in orders {
         match order {
             Order::Write(batch) => batch.into_iter().try_for_each(|event| writer.push(event))?,
-            // Whoever asked may be gone.
+            // The receiver may be gone.
             Order::Save(answer) => drop(answer.send(writer.save())),
         }
     }
     Ok(writer)
 }
 
-/// An event's approximate size in bytes, which bounds a batch of large events.
+/// Returns an event's approximate size in bytes, which bounds a batch of large events.
 fn weight(event: &Event) -> usize {
     let fact = match &event.fact {
         Some(Fact::Group {

@@ -1,4 +1,4 @@
-//! Calls to write: any at all, one of each kind, and those of a ring.
+//! Calls to write: arbitrary ones, one of each kind, and the calls of a ring.
 #![allow(dead_code)] // Not every test has all of them.
 
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use belljar_trace::{
 };
 use proptest::prelude::*;
 
-/// Numbers of which small ones are frequent, and the largest not rare.
+/// Numbers among which small ones are frequent, and the largest not rare.
 fn number() -> impl Strategy<Value = u64> + Clone {
     prop_oneof![6 => 0..4u64, 2 => 0..200u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
 }
 
-/// So many calls, and fewer, that have all there can be.
+/// Up to `most` calls with arbitrary fields.
 pub(crate) fn any_events(most: usize) -> impl Strategy<Value = Vec<Event>> {
     let numbers = prop::collection::vec(number(), 44);
     prop::collection::vec(
@@ -25,7 +25,7 @@ pub(crate) fn any_events(most: usize) -> impl Strategy<Value = Vec<Event>> {
     )
 }
 
-/// A place in a program, one for each number, and none for 0.
+/// A call site for each number, and no site for 0.
 pub(crate) fn site(number: u64) -> Site {
     let frames = (1..=number % 4).map(|depth| Frame {
         address: 0x40_1000 + number * depth,
@@ -126,7 +126,7 @@ fn transfer(next: &mut impl FnMut() -> u64) -> Transfer {
     }
 }
 
-/// A call made of numbers; zeros follow them.
+/// A call made of numbers, followed by zeros.
 fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
     let mut next = || numbers.next().unwrap_or(0);
     let communicator = (next() != 3).then(|| next() as u32);
@@ -196,7 +196,7 @@ fn event(numbers: &mut impl Iterator<Item = u64>) -> Event {
     }
 }
 
-/// Several calls, or one.
+/// A record of several calls, or of one.
 fn folded(next: &mut impl FnMut() -> u64) -> Folded {
     let polls = Polls {
         calls: next().min(belljar_trace::MOST_POLLS),
@@ -208,7 +208,7 @@ fn folded(next: &mut impl FnMut() -> u64) -> Folded {
     Folded((polls.calls > 1).then(|| Box::new(polls)))
 }
 
-/// The objects that a call makes, names or frees.
+/// The objects that a call creates, names or frees.
 fn a_fact(number: u64) -> Option<Fact> {
     match number % 3 {
         0 => None,
@@ -228,7 +228,7 @@ fn a_fact(number: u64) -> Option<Fact> {
     }
 }
 
-/// Events of all kinds, told apart by `number`.
+/// Events of all kinds, distinguished by `number`.
 pub(crate) fn all_kinds(number: u64) -> Event {
     let transfer = Transfer {
         kind: belljar_trace::TransferKind::Message(Default::default()),
@@ -314,7 +314,7 @@ fn call(name: &str, rank: u32, arguments: Vec<u64>) -> Event {
     event
 }
 
-/// A ring: each rank asks for its place, then receives, sends and waits so many times.
+/// A ring: each rank queries its rank, then receives, sends and waits `turns` times.
 pub(crate) fn ring(ranks: u32, turns: u32) -> Vec<Event> {
     let mut events = Vec::new();
     for rank in 0..ranks {

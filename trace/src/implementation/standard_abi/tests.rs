@@ -1,4 +1,4 @@
-//! The constants of the standard ABI against an excerpt of its header.
+//! Compares the constants of the standard ABI with an excerpt of its header.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ const HEADER: &str = include_str!("../../../../guest-lib/generate/headers/mpi-5.
 
 const LIBRARIES: [MpiLibrary; 3] = [MpiLibrary::Mpich, MpiLibrary::OpenMpi, MpiLibrary::Unknown];
 
-/// The number that a definition ends with, and the type to which it is cast.
+/// Returns the number at the end of a definition, and the type to which it is cast.
 fn value(text: &str) -> Option<(&str, i64)> {
     let (kind, number) = match text.strip_prefix("((") {
         Some(cast) => cast.trim_end_matches(')').split_once(')')?,
@@ -126,7 +126,7 @@ fn handles_are_the_headers() {
         assert_eq!(known, (!is_null).then_some(*name));
     }
     assert!(of("MPI_Datatype").count() > 70);
-    // Above the constants are the library's pointers.
+    // Values above the constants are the library's pointers.
     assert!(
         handles
             .values()

@@ -9,7 +9,7 @@ use crate::implementation::Implementation;
 use crate::polls::Polls;
 use crate::saved::{load_events, save_events};
 
-/// A call of `thread` from `entry` to `exit`, on a node whose time all went into instructions.
+/// A call of `thread` from `entry` to `exit`, on a node that spent all its time in instructions.
 fn call(name: &str, thread: u32, entry: u64, exit: u64) -> Event {
     let function = FUNCTIONS.iter().position(|of| of.name == name);
     let sum = |instructions| Account {
@@ -47,7 +47,7 @@ fn call(name: &str, thread: u32, entry: u64, exit: u64) -> Event {
     }
 }
 
-/// A poll that found nothing, with a source, a tag, and places for a flag and a status.
+/// An unsuccessful poll, with a source, a tag, and addresses for a flag and a status.
 fn poll(thread: u32, entry: u64, exit: u64, asked: [u64; 2], outputs: [u64; 2]) -> Event {
     let account = Account {
         instructions: exit - entry,
@@ -146,7 +146,7 @@ fn of_many_threads_the_first_ones_are_handed_on() {
 }
 
 proptest! {
-    /// Counts, times and orders of threads stay, and a run may stand still anywhere.
+    /// Counts, times and orders of threads are preserved, and a run may be interrupted anywhere.
     #[test]
     fn nothing_is_lost(calls in prop::collection::vec((0..3u32, 0..4u64, 1..9u64), 0..60), stop in 0..60usize) {
         let mut clock = 0;

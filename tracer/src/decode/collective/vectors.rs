@@ -1,7 +1,7 @@
 //! Collective operations with a count for each member or neighbour.
 //!
-//! Each entry is kept, as [`Amount::pieces`]. How many there are may follow from other processes' calls, which nobody
-//! knows yet. Then as many are read as there can be, and what they sum up to is told when the trace is analysed.
+//! All entries are kept, as [`Amount::pieces`]. Their number may depend on other processes' calls, which are not known
+//! yet. Then as many as possible are read, and the sum is computed when the trace is analysed.
 
 use belljar_trace::{Amount, Details, Peer, Share};
 
@@ -12,13 +12,13 @@ use crate::objects::communicators::{Communicator, Reach};
 enum Entries {
     /// All of them.
     All(Vec<u64>),
-    /// At least as many as there are, unless memory or types ended early.
+    /// At least as many as there are, unless memory or types end early.
     Enough(Vec<u64>),
-    /// They could not be read, or are not this process's to tell.
+    /// They could not be read, or are not significant at this process.
     None,
 }
 
-/// As much as `amount` with each of the neighbours, of whom there are so many.
+/// Returns `amount` with each of the neighbours.
 pub(super) fn times(amount: Amount, neighbors: Reach, share: Share) -> Amount {
     match neighbors {
         Reach::Exactly(count) => {
@@ -30,12 +30,12 @@ pub(super) fn times(amount: Amount, neighbors: Reach, share: Share) -> Amount {
 }
 
 impl Scene<'_, '_> {
-    /// With how many processes data is exchanged.
+    /// Returns the number of processes with which data is exchanged.
     pub(super) fn members(&self) -> Reach {
         self.reach(Communicator::partners)
     }
 
-    /// How many processes there are in the caller's own group.
+    /// Returns the number of processes in the caller's own group.
     pub(super) fn group(&self) -> Reach {
         self.reach(Communicator::size)
     }
@@ -48,8 +48,8 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// [`members`](Self::members) where this process may be the root: elsewhere
-    /// the arrays mean nothing and may not exist.
+    /// Returns [`members`](Self::members) if this process may be the root; elsewhere the arrays are not significant and
+    /// may not exist.
     pub(super) fn members_at_root(&self) -> Reach {
         let root = self.arguments.int("root").unwrap_or(i32::MIN);
         let root = self.arguments.implementation.peer(root);
@@ -64,7 +64,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// How many neighbours data comes from, and how many it goes to.
+    /// Returns the numbers of neighbours from which and to which data goes.
     pub(super) fn degrees(&self) -> (Reach, Reach) {
         let neighbors = self
             .communicator
@@ -103,7 +103,7 @@ impl Scene<'_, '_> {
         let handles = handles.unwrap_or_default();
         let bytes = |counts: Vec<u64>| -> Vec<u64> {
             let pairs = counts.into_iter().zip(handles);
-            // The type of an empty piece means nothing.
+            // The type of an empty piece is not significant.
             let bytes = pairs.map_while(|(count, handle)| match count {
                 0 => Some(0),
                 _ => Some(count.saturating_mul(self.datatypes.size(handle)?)),
@@ -126,7 +126,7 @@ impl Scene<'_, '_> {
         entries.sum(share)
     }
 
-    /// This process's own entry of an array.
+    /// Returns this process's entry of an array.
     pub(super) fn own_entry(&mut self, counts: &str, datatype: &str) -> Amount {
         let Some(size) = self.size(datatype) else {
             return Amount::whole(None);
@@ -150,9 +150,9 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// Where in their buffers the pieces of `sent` and `received` are.
+    /// Returns the displacements of the pieces of `sent` and `received` in their buffers.
     pub(super) fn displacements(&mut self, sent: &Amount, received: &Amount) -> Details {
-        // One array of this name belongs to what the root's own side of the operation has.
+        // The array `displs` belongs to the side that only the root has.
         let scatters = self.arguments.has("sendcounts");
         let (sends, receives) = match scatters {
             true => ("displs", "rdispls"),
@@ -175,7 +175,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// The array `name` as far as there are pieces; nothing where there is none.
+    /// Returns the array `name` as far as there are pieces; empty if there is no such array.
     fn offsets(&mut self, name: &str, amount: &Amount) -> Vec<i64> {
         let count = amount.pieces.len() as u64;
         if count == 0 || !self.arguments.has(name) {

@@ -1,6 +1,6 @@
-//! An ELF file as far as probes need it: symbols, code, and what the loader fills in.
+//! The parts of an ELF file that probes need: symbols, code, and addresses that the loader fills in.
 //!
-//! Only what is asked for is read of the file. Called by `Targets`.
+//! Only requested parts of the file are read. Used by `Targets`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use super::{PAGE, Place};
 type Header = elf::FileHeader64<Endianness>;
 type Programs<'data> = &'data [elf::ProgramHeader64<Endianness>];
 
-/// What a symbol is: an address, and whether it is code.
+/// A symbol's address, and whether it is code.
 #[derive(Clone, Copy, Debug)]
 struct Defined {
     value: u64,
@@ -32,15 +32,15 @@ pub(crate) struct Elf<'data, R: ReadRef<'data>> {
     data: R,
     header: &'data Header,
     programs: Programs<'data>,
-    /// Its symbols that matter here.
+    /// Its relevant symbols.
     symbols: BTreeMap<Vec<u8>, Defined>,
     slots: BTreeMap<Vec<u8>, u64>,
-    /// True if it has a symbol of MPICH's internals, and of Open MPI's.
+    /// True for symbols of MPICH's internals, and of Open MPI's.
     internals: [bool; 2],
 }
 
 impl<'data, R: ReadRef<'data>> Elf<'data, R> {
-    /// What `data` holds; `None` when it is something else.
+    /// Parses `data`; `None` if it is not such a file.
     pub(crate) fn parse(data: R) -> Option<Self> {
         let header = Header::parse(data).ok()?;
         let endian = header.endian().ok()?;
@@ -91,7 +91,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         }
     }
 
-    /// Finds where the loader writes the addresses of symbols.
+    /// Finds the locations where the loader writes the addresses of symbols.
     fn read_slots(
         &mut self,
         sections: &SectionTable<'data, Header, R>,
@@ -121,7 +121,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         }
     }
 
-    /// Whether it defines `name`.
+    /// True if it defines `name`.
     pub(crate) fn defines(&self, name: &str) -> bool {
         self.symbols.contains_key(name.as_bytes())
     }
@@ -136,7 +136,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         self.internals[1]
     }
 
-    /// Returns the own name of a shared library (`DT_SONAME`).
+    /// Returns the shared library's own name (`DT_SONAME`).
     pub(crate) fn name(&self) -> Option<&'data [u8]> {
         let endian = Endianness::Little;
         let sections = self.header.sections(endian, self.data).ok()?;
@@ -147,13 +147,13 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         names.get(entry.val32(endian)?).ok()
     }
 
-    /// The address of the function called `name`, if it defines one.
+    /// Returns the address of the function called `name`, if it defines one.
     pub(crate) fn function(&self, name: &str) -> Option<u64> {
         let symbol = self.symbols.get(name.as_bytes())?;
         symbol.is_code.then_some(symbol.value)
     }
 
-    /// Where the object called `name` is found.
+    /// Returns the location of the object called `name`.
     pub(crate) fn place_of(&self, name: &str) -> Place {
         let moves = self.header.e_type(Endianness::Little) == ET_DYN;
         match (
@@ -166,12 +166,12 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         }
     }
 
-    /// Where it begins.
+    /// Returns its entry point.
     pub(crate) fn entry(&self) -> u64 {
         self.header.e_entry.get(Endianness::Little)
     }
 
-    /// Whether it is a program, and no library.
+    /// True if it is a program rather than a library.
     pub(crate) fn is_program(&self) -> bool {
         let endian = Endianness::Little;
         let sections = self.header.sections(endian, self.data);
@@ -188,13 +188,13 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         self.header.e_type(endian) != ET_DYN || self.needs_loader() || is_movable
     }
 
-    /// Whether it names a dynamic loader, whose code is the first that its processes run.
+    /// True if it names a dynamic loader, whose code its processes run first.
     pub(crate) fn needs_loader(&self) -> bool {
         let mut segments = self.programs.iter();
         segments.any(|segment| segment.p_type(Endianness::Little) == PT_INTERP)
     }
 
-    /// The parts that are mapped with the right that `flag` is of.
+    /// Returns the segments that are mapped with the permission `flag`.
     fn segments(&self, flag: u32) -> impl Iterator<Item = &'data elf::ProgramHeader64<Endianness>> {
         let endian = Endianness::Little;
         let segments = self.programs.iter();
@@ -203,7 +203,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         })
     }
 
-    /// Addresses of what is mapped with that right, from the first to after the last.
+    /// Returns the address range of the segments with that permission.
     fn span(&self, flag: u32) -> Range<u64> {
         let endian = Endianness::Little;
         let (mut first, mut last) = (u64::MAX, 0);
@@ -215,13 +215,13 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         first.min(last)..last
     }
 
-    /// Addresses of its data.
+    /// Returns the address range of its data.
     pub(crate) fn data(&self) -> Range<u64> {
         self.span(elf::PF_W)
     }
 
-    /// Addresses from the first MPI function to the end of the last. In a program that holds
-    /// a library the library's own code is there, and the program's is not.
+    /// Returns the address range from the first MPI function to the end of the last. In a program that contains a
+    /// library, this range has the library's code, and not the program's.
     pub(crate) fn functions(&self) -> Range<u64> {
         let names = |name: &[u8]| name.starts_with(b"MPI_") || name.starts_with(b"PMPI_");
         let (mut first, mut last) = (u64::MAX, 0);
@@ -234,12 +234,12 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
         first.min(last)..last
     }
 
-    /// Addresses of its code, from the first to after the last.
+    /// Returns the address range of its code.
     pub(crate) fn code(&self) -> Range<u64> {
         self.span(PF_X)
     }
 
-    /// The page of code that holds address `value`, as the file has it.
+    /// Returns the page of code that contains address `value`, as in the file.
     pub(crate) fn page_of_code(&self, value: u64) -> Option<Box<[u8; PAGE]>> {
         let endian = Endianness::Little;
         let segment = self.segments(PF_X).find(|segment| {
@@ -261,7 +261,7 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     }
 }
 
-/// Whether a symbol of this name is looked for.
+/// True if a symbol of this name is relevant.
 fn matters(name: &[u8]) -> bool {
     let prefixes: [&[u8]; 6] = [
         b"MPI_",

@@ -1,8 +1,8 @@
-//! Functions of ELF files by name, for probes of the user's.
+//! Functions of ELF files by name, for the user's probes.
 //!
-//! Both symbol tables are asked, as far as the file has them. A name may have several addresses: versions of a
-//! function, or static functions of several sources. Called where a plan is made; files are hostile, and what does not
-//! fit together in one is left out.
+//! Both symbol tables are searched, if the file has them. A name may have several addresses, of versions of a function
+//! or of static functions of several sources. Used where a plan is created. Files are untrusted, and invalid parts are
+//! ignored.
 
 use std::collections::BTreeSet;
 
@@ -13,27 +13,27 @@ use object::read::elf::{FileHeader, Sym};
 
 use super::elf::Elf;
 
-/// Names that an error tells, at most.
+/// Most names that an error lists.
 const MOST_NAMES: usize = 5;
 
-/// Symbols of a file that are looked at, at most.
+/// Most symbols of a file that are searched.
 const MOST_SYMBOLS: usize = 1 << 24;
 
-/// Most addresses that a name stands for.
+/// Most addresses of one name.
 const MOST_PLACES: usize = 64;
 
-/// Why a file has no place for a probe.
+/// An error in finding a probe's location in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FunctionError {
-    /// It is something else.
+    /// It is not a file with code.
     #[error("is no 64-bit ELF file for x86-64")]
     NotCode,
     /// No symbol of that name.
     #[error("has no function `{name}`{}; `nm -D` and `nm` list what it has, and address = \"0x...\" needs no name", alike(.near))]
     Unknown {
-        /// What was looked for.
+        /// The requested name.
         name: String,
-        /// Names of functions that are like it.
+        /// Similar names of functions.
         near: Vec<String>,
     },
     /// The symbol stands for a function that is chosen when the program starts.
@@ -41,10 +41,10 @@ pub enum FunctionError {
         "has `{0}` in several versions, one of which is chosen when a program starts; give the address of one instead"
     )]
     Indirect(String),
-    /// The name stands for too much.
+    /// The name has too many addresses.
     #[error("has more than {MOST_PLACES} functions `{0}`; give the address of one instead")]
     TooMany(String),
-    /// There is no code.
+    /// There is no code at the address.
     #[error(
         "has no code at {0:#x}; an address is the file's own, as `nm` and `objdump -d` tell it"
     )]
@@ -58,10 +58,10 @@ fn alike(near: &[String]) -> String {
     }
 }
 
-/// The addresses of the functions called `name` in the file that holds `data`, as the file has them.
+/// Returns the addresses of the functions called `name` in the file with contents `data`, relative to the file.
 ///
 /// # Errors
-/// See [`FunctionError`].
+/// Returns [`FunctionError`].
 pub fn functions_called<'data>(
     data: impl ReadRef<'data>,
     name: &str,
@@ -97,7 +97,7 @@ pub fn functions_called<'data>(
         }
     }
     match places.len() {
-        // Of several versions another one may be what programs call.
+        // Programs may call another one of several versions.
         _ if is_indirect => Err(FunctionError::Indirect(name.to_owned())),
         0 => Err(unknown(name, near)),
         1..=MOST_PLACES => Ok(places.into_iter().collect()),
@@ -105,10 +105,10 @@ pub fn functions_called<'data>(
     }
 }
 
-/// Sees that the file that holds `data` has code at `address`.
+/// Checks that the file with contents `data` has code at `address`.
 ///
 /// # Errors
-/// See [`FunctionError`].
+/// Returns [`FunctionError`].
 pub fn check_code<'data>(data: impl ReadRef<'data>, address: u64) -> Result<(), FunctionError> {
     let elf = Elf::parse(data).ok_or(FunctionError::NotCode)?;
     let page = elf.page_of_code(address);
@@ -123,9 +123,9 @@ fn unknown(name: &str, near: BTreeSet<(usize, String)>) -> FunctionError {
     }
 }
 
-/// Keeps the shortest names that contain what was looked for, or are contained in it, by the letters.
+/// Keeps the shortest names that contain the requested name, are contained in it, or have the same letters.
 fn note_near(near: &mut BTreeSet<(usize, String)>, found: &[u8], name: &str, kind: u8) {
-    /// Longest name that is of use to anybody.
+    /// Longest name that is worth suggesting.
     const LONGEST: usize = 200;
     if kind != elf::STT_FUNC || found.len() < 3 || found.len() > LONGEST {
         return;
@@ -149,7 +149,7 @@ fn note_near(near: &mut BTreeSet<(usize, String)>, found: &[u8], name: &str, kin
     }
 }
 
-/// Its letters in order: the same for words in which some have changed places.
+/// Returns its letters in order, which are the same for words with transposed letters.
 fn sorted(word: &str) -> Vec<char> {
     let mut letters: Vec<char> = word.chars().collect();
     letters.sort_unstable();

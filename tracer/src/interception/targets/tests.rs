@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::*;
 
-/// A program with an MPI library linked in, and one that is none, made by the C compiler.
+/// A program with an MPI library linked in, and one without, compiled by the C compiler.
 #[allow(clippy::print_stderr)]
 fn compiled(source: &str, flags: &[&str]) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ fn a_library_gives_its_functions_under_both_names() {
             Target::Own => "own",
         })
         .collect();
-    // The object called MPI_Finalize is no function.
+    // The object called MPI_Finalize is not a function.
     assert_eq!(functions, ["MPI_Init", "MPI_Send", "MPI_Send"]);
     assert_eq!(targets.files(), ["/usr/lib/libmpi.so.40"]);
     let known = targets.library(0);

@@ -1,7 +1,7 @@
-//! How a process makes its groups.
+//! Creation of groups.
 //!
-//! Says from what a group was made, and its size where the arguments tell; arrays that cannot be read whole
-//! make it unknown. Called when a constructor of a group returns.
+//! Finds the origin of a group, and its size if the arguments determine it; if an array cannot be read whole, it is
+//! unknown. Used when a constructor of a group returns.
 
 use belljar_trace::{GroupMembers, SELF, WORLD};
 
@@ -56,8 +56,8 @@ impl Communicators {
         }
     }
 
-    /// The process sets that every implementation has (MPI-4.0, 11.3.2): all of the job, and
-    /// the process itself, as in the world model's communicators.
+    /// Returns one of the process sets that every implementation has (MPI-4.0, 11.3.2): all of the job, or the process
+    /// itself, as in the world model's communicators.
     fn group_of_set(&self, arguments: &mut Arguments<'_>) -> (GroupMembers, Option<u32>) {
         match arguments.text("pset_name").as_deref() {
             Some("mpi://WORLD") => (GroupMembers::Of(WORLD), self.world_size),
@@ -91,7 +91,7 @@ fn excluding(from: Option<Group>, ranks: Option<Vec<u32>>) -> (GroupMembers, Opt
     (GroupMembers::Exclude(from, ranks), size)
 }
 
-/// The argument `ranks` of `n` entries; `None` when it cannot be read whole.
+/// Returns the argument `ranks` with `n` entries; `None` if it cannot be read whole.
 fn ranks(arguments: &mut Arguments<'_>) -> Option<Vec<u32>> {
     let count = arguments.count("n")?;
     let ranks = arguments.integers("ranks", count)?;
@@ -104,8 +104,7 @@ fn ranks(arguments: &mut Arguments<'_>) -> Option<Vec<u32>> {
         .collect()
 }
 
-/// The argument `ranges`, `n` triplets of first, last and stride, written out
-/// (MPI-4.0, 7.3.2).
+/// Returns the argument `ranges`, `n` triplets of first, last and stride, expanded (MPI-4.0, 7.3.2).
 fn ranges(arguments: &mut Arguments<'_>) -> Option<Vec<u32>> {
     const MAX_RANKS: usize = 1 << 16;
     let count = arguments.count("n")?.checked_mul(3)?;

@@ -1,17 +1,17 @@
-//! How a process meets others: intercommunicators, spawned processes, ports, and groups of sessions.
+//! Connections to other processes: intercommunicators, spawned processes, ports, and groups of sessions.
 //!
-//! Only the process's own arguments are read, so a side that only the root is told of stays unknown here.
-//! Called by the constructors of communicators.
+//! Only the process's own arguments are read, so values significant only at the root are unknown elsewhere. Used by the
+//! constructors of communicators.
 
 use belljar_trace::{Making, WORLD};
 
 use super::{Communicator, Communicators};
 use crate::decode::arguments::Arguments;
 
-/// Most commands of an `MPI_Comm_spawn_multiple` that are believed.
+/// Most plausible number of commands of an `MPI_Comm_spawn_multiple`.
 const MAX_COMMANDS: u64 = 1 << 16;
 
-/// What is known at once of an intercommunicator whose local group is the parent's.
+/// Returns the known properties of an intercommunicator whose local group is the parent's.
 pub(super) fn sides(parent: Option<&Communicator>) -> Communicator {
     Communicator {
         size: parent.and_then(|parent| parent.size),
@@ -21,7 +21,7 @@ pub(super) fn sides(parent: Option<&Communicator>) -> Communicator {
     }
 }
 
-/// New processes. How many, only the root is told.
+/// Handles a spawn of new processes. Their number is significant only at the root.
 pub(super) fn spawn(
     parent: Option<&Communicator>,
     arguments: &mut Arguments<'_>,
@@ -35,7 +35,7 @@ pub(super) fn spawn(
     (Making::Spawn { root, count }, sides(parent))
 }
 
-/// How many processes `MPI_Comm_spawn_multiple` is to start.
+/// Returns the number of processes that `MPI_Comm_spawn_multiple` is to start.
 fn spawned_by_all(arguments: &mut Arguments<'_>) -> Option<u32> {
     let commands = arguments.count("count").filter(|it| *it <= MAX_COMMANDS)?;
     let counts = arguments.integers("array_of_maxprocs", commands)?;
@@ -45,7 +45,7 @@ fn spawned_by_all(arguments: &mut Arguments<'_>) -> Option<u32> {
     })
 }
 
-/// Others that come to a port, or whose port it is. Its name only the root is told.
+/// Handles a connection through a port, on either side. Its name is significant only at the root.
 pub(super) fn meet(
     parent: Option<&Communicator>,
     arguments: &mut Arguments<'_>,
@@ -60,7 +60,7 @@ pub(super) fn meet(
     (how, sides(parent))
 }
 
-/// Whether this process may have that rank in the communicator.
+/// True if this process may have that rank in the communicator.
 fn may_be(communicator: Option<&Communicator>, rank: u32) -> bool {
     let own = communicator.and_then(|communicator| communicator.rank);
     own.is_none_or(|own| own == rank)
@@ -72,7 +72,7 @@ fn rank(arguments: &Arguments<'_>, name: &str) -> u32 {
 }
 
 impl Communicators {
-    /// What is known at once of the way to those who spawned the process.
+    /// Returns the known properties of the communicator to the spawning processes.
     pub(super) fn to_parent(&self) -> Communicator {
         let world = self.communicators.iter().find(|it| it.number == WORLD);
         Communicator {
@@ -81,7 +81,7 @@ impl Communicators {
         }
     }
 
-    /// `MPI_Intercomm_create`.
+    /// Handles `MPI_Intercomm_create`.
     pub(super) fn intercomm(&self, arguments: &Arguments<'_>) -> Making {
         let bridge = arguments
             .word("peer_comm")
@@ -94,8 +94,8 @@ impl Communicators {
         }
     }
 
-    /// Like `MPI_Comm_create_group`, with a text for a tag, whose hash is enough to tell calls of
-    /// one time apart.
+    /// Handles a call like `MPI_Comm_create_group` with a text as tag; its hash suffices to distinguish concurrent
+    /// calls.
     pub(super) fn create_from_group(
         &self,
         arguments: &mut Arguments<'_>,
@@ -106,7 +106,7 @@ impl Communicators {
         (Making::CreateGroup { group, tag }, shape)
     }
 
-    /// The same with two groups, which make two sides.
+    /// Handles the same with two groups, which become two sides.
     pub(super) fn intercomm_of_groups(
         &self,
         arguments: &mut Arguments<'_>,

@@ -1,8 +1,7 @@
-//! How a process makes its communicators, and what it knows of them at once.
+//! Creation of communicators, and their immediately known properties.
 //!
-//! Grids and graphs tell how many neighbours there are, which collective operations need before anybody
-//! else's call is seen. Sizes that nobody would ask for are not believed. Called by the constructors of
-//! communicators.
+//! Grids and graphs determine the number of neighbours, which collective operations need before other processes' calls
+//! are known. Implausible sizes are ignored. Used by the constructors of communicators.
 
 use belljar_trace::Making;
 
@@ -11,7 +10,7 @@ use crate::decode::arguments::Arguments;
 use crate::memory::MAX_ENTRIES;
 use belljar_trace::UNDEFINED;
 
-/// Most dimensions of a grid that are believed.
+/// Most plausible number of dimensions of a grid.
 const MAX_DIMENSIONS: u64 = 1 << 10;
 
 pub(super) fn split(arguments: &Arguments<'_>) -> Making {
@@ -25,7 +24,7 @@ pub(super) fn split(arguments: &Arguments<'_>) -> Making {
 pub(super) fn split_type(arguments: &Arguments<'_>) -> Making {
     let kind = arguments.int("split_type").unwrap_or(0);
     let member = i64::from(kind) != UNDEFINED;
-    // Other kinds ask for parts of the hardware.
+    // Other kinds split by hardware resources.
     let by_node = kind == arguments.implementation.comm_type_shared();
     if member && !by_node {
         return Making::Unknown;
@@ -36,7 +35,7 @@ pub(super) fn split_type(arguments: &Arguments<'_>) -> Making {
     }
 }
 
-/// A graph of which each process tells some edges.
+/// Handles a graph for which each process specifies some edges.
 pub(super) fn dist_graph(
     parent: Option<&Communicator>,
     arguments: &mut Arguments<'_>,
@@ -51,7 +50,7 @@ pub(super) fn dist_graph(
     (how, shape)
 }
 
-/// From and to whom the edges go that a process tells.
+/// Returns the source and the destination of each edge that a process specifies.
 fn edges(arguments: &mut Arguments<'_>) -> Option<Vec<(u32, u32)>> {
     let nodes = arguments.count("n")?;
     let sources = arguments.integers("sources", nodes)?;
@@ -73,7 +72,7 @@ fn edges(arguments: &mut Arguments<'_>) -> Option<Vec<(u32, u32)>> {
     Some(edges)
 }
 
-/// A graph of which each process tells its own neighbours.
+/// Handles a graph for which each process specifies its own neighbours.
 pub(super) fn adjacent(
     parent: Option<&Communicator>,
     arguments: &Arguments<'_>,
@@ -94,7 +93,7 @@ pub(super) fn adjacent(
     (how, shape)
 }
 
-/// A graph that each process tells as a whole: `index` has the sums of the degrees.
+/// Handles a graph that each process specifies as a whole: `index` has the sums of the degrees.
 pub(super) fn graph(arguments: &mut Arguments<'_>) -> (Making, Communicator) {
     let nodes = arguments.count("nnodes").unwrap_or(u64::MAX);
     let sums = if nodes <= MAX_ENTRIES {
@@ -161,7 +160,7 @@ pub(super) fn cart_sub(
     (Making::CartSub { remain }, shape)
 }
 
-/// A communicator with a grid. Each dimension has two neighbours, at an edge `MPI_PROC_NULL`.
+/// Returns a communicator with a grid. Each dimension has two neighbours, `MPI_PROC_NULL` at an edge.
 fn grid(dimensions: Vec<u32>) -> Communicator {
     let size = dimensions
         .iter()

@@ -1,7 +1,7 @@
-//! Bounds of what constructors of datatypes make, from their arguments.
+//! Bounds of constructed datatypes, from their constructors' arguments.
 //!
-//! Reads the arguments that say where blocks of the old type begin; `None` where one of them, or the old type's bounds,
-//! cannot be known. Called by `datatypes` when constructors return.
+//! Reads the positions of blocks of the old type from the arguments; `None` if one of them, or the old type's bounds,
+//! are unknown. Used by `datatypes` when constructors return.
 
 use belljar_trace::{Bounds, MpiLibrary};
 
@@ -11,7 +11,7 @@ use crate::decode::arguments::Arguments;
 use crate::objects::bounds::Layout;
 
 impl Datatypes {
-    /// Where elements of the datatype that a constructor made begin and end.
+    /// Returns the layout of the datatype that a constructor created.
     pub(super) fn constructed_layout(&self, arguments: &mut Arguments<'_>) -> Option<Layout> {
         let constructor = constructor_of(arguments)?;
         let number = |size: u64, parts| Some(Layout::of_bytes(parts * size, size));
@@ -48,7 +48,7 @@ impl Datatypes {
             Constructor::Darray => grid(old, "array_of_gsizes", arguments)?,
             _ => old,
         };
-        // MPICH aligns structures alone.
+        // MPICH only aligns structures.
         match self.implementation.library() {
             MpiLibrary::Mpich => Some(made),
             MpiLibrary::OpenMpi => Some(made.padded()),
@@ -71,18 +71,18 @@ impl Datatypes {
     }
 }
 
-/// The value of an argument that may be negative.
+/// Returns the value of an argument that may be negative.
 fn signed(arguments: &Arguments<'_>, name: &str) -> Option<i64> {
     arguments.word(name).map(u64::cast_signed)
 }
 
-/// Where blocks begin; `None` where not all of them can be read.
+/// Returns the displacements of blocks; `None` if not all of them can be read.
 fn displacements(count: u64, arguments: &mut Arguments<'_>) -> Option<Vec<i64>> {
     let read = arguments.integers("array_of_displacements", count)?;
     (read.len() as u64 == count).then_some(read)
 }
 
-/// Bytes in a unit of displacements.
+/// Returns the bytes in a unit of displacements.
 fn bytes(unit: Unit, old: Layout) -> i64 {
     match unit {
         Unit::Byte => 1,
@@ -90,7 +90,7 @@ fn bytes(unit: Unit, old: Layout) -> i64 {
     }
 }
 
-/// Blocks at multiples of a stride: the first and the last of them are as far out as any.
+/// Returns the layout of blocks at multiples of a stride: the first and the last are the outermost.
 fn vector(old: Layout, unit: Unit, arguments: &Arguments<'_>) -> Option<Layout> {
     let (count, length) = (arguments.count("count")?, arguments.count("blocklength")?);
     let Some(last) = count.checked_sub(1) else {
@@ -108,7 +108,7 @@ fn indexed(old: Layout, unit: Unit, blocks: impl Iterator<Item = (i64, u64)>) ->
     blocks.fold(Layout::EMPTY, Layout::and)
 }
 
-/// A part of a grid has the whole grid's bounds.
+/// Returns the layout of a part of a grid, which has the whole grid's bounds.
 fn grid(old: Layout, sizes: &str, arguments: &mut Arguments<'_>) -> Option<Layout> {
     let elements = product(&counts(arguments, sizes, "ndims")?);
     let elements = i64::try_from(elements).unwrap_or(i64::MAX);

@@ -1,14 +1,14 @@
-//! Sizes and counts that constructors of datatypes tell by their arguments.
+//! Sizes and counts from the arguments of datatype constructors.
 //!
-//! Nothing here knows of datatypes. What a guest passes may be anything: counts are cut, products saturate. Called by
+//! These functions do not use other datatypes. Guest data is untrusted: counts are limited, products saturate. Used by
 //! `datatypes`.
 
 use belljar_trace::{Implementation, MpiLibrary, standard_abi};
 
 use crate::decode::arguments::Arguments;
 
-/// Bytes of the smallest real with the decimal digits `p` and the exponent range `r` (MPI-4.0,
-/// 19.1.9); `MPI_UNDEFINED` asks for nothing. As MPICH and Open MPI choose it on x86-64; of other libraries by Fortran's `RANGE`.
+/// Returns the bytes of the smallest real with the decimal digits `p` and the exponent range `r` (MPI-4.0, 19.1.9);
+/// `MPI_UNDEFINED` requires nothing. The result follows MPICH and Open MPI on x86-64; for other libraries, Fortran's `RANGE`.
 pub(super) fn real_size(arguments: &Arguments<'_>) -> u64 {
     let (digits, range) = (arguments.int("p"), arguments.int("r"));
     let (digits, range) = (digits.unwrap_or(0), range.unwrap_or(0));
@@ -23,7 +23,7 @@ pub(super) fn real_size(arguments: &Arguments<'_>) -> u64 {
     }
 }
 
-/// Bytes of the smallest integer with `r` decimal digits.
+/// Returns the bytes of the smallest integer with `r` decimal digits.
 pub(super) fn integer_size(arguments: &Arguments<'_>) -> u64 {
     match arguments.int("r").unwrap_or(0) {
         ..=2 => 1,
@@ -38,8 +38,7 @@ pub(super) fn lengths(arguments: &mut Arguments<'_>) -> Option<Vec<u64>> {
     counts(arguments, "array_of_blocklengths", "count")
 }
 
-/// The array `name`, as long as the argument `length` says; `None` when that is too
-/// long to be believed.
+/// Returns the array `name`, of the length in the argument `length`; `None` if that is implausible.
 pub(super) fn counts(arguments: &mut Arguments<'_>, name: &str, length: &str) -> Option<Vec<u64>> {
     let length = arguments.count(length)?;
     let entries = arguments.integers(name, length)?;
@@ -77,15 +76,15 @@ impl Distribution {
     }
 }
 
-/// Elements in a process's share of a grid distributed over processes in row-major
-/// order: the product over the dimensions (MPI-4.0, 5.1.4).
+/// Returns the elements in a process's share of a grid distributed over processes in row-major order: the product over the
+/// dimensions (MPI-4.0, 5.1.4).
 pub(super) fn darray_elements(arguments: &mut Arguments<'_>) -> Option<u64> {
     let sizes = counts(arguments, "array_of_gsizes", "ndims")?;
     let processes = counts(arguments, "array_of_psizes", "ndims")?;
     let dimensions = sizes.len() as u64;
     let distributions = arguments.integers("array_of_distribs", dimensions)?;
     let chunks = arguments.integers("array_of_dargs", dimensions)?;
-    // Negative in MPICH and in Open MPI.
+    // Negative in both MPICH and Open MPI.
     let default = match arguments.implementation {
         Implementation::StandardAbi(_) => standard_abi::DISTRIBUTE_DEFAULT,
         Implementation::Mpich | Implementation::OpenMpi => -1,
@@ -119,8 +118,8 @@ pub(super) fn darray_elements(arguments: &mut Arguments<'_>) -> Option<u64> {
     Some(elements)
 }
 
-/// How many of `size` elements process `position` of `processes` gets when blocks of `block` are dealt
-/// out in turn.
+/// Returns the number of the `size` elements that process `position` of `processes` gets when blocks of `block` are dealt out in
+/// turn.
 fn cyclic_share(size: u64, processes: u64, position: u64, block: u64) -> u64 {
     let round = processes.saturating_mul(block);
     let rest = size % round;

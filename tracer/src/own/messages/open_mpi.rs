@@ -1,7 +1,7 @@
-//! Messages of Open MPI 4: what communicators, groups and datatypes say in its memory.
+//! Messages of Open MPI 4: communicators, groups and datatypes in its memory.
 //!
-//! Offsets are those of 64-bit builds without debugging, as distributions have them. Another layout is noticed, as a communicator and its
-//! group have to agree on the caller's rank: then the message's sides are missing. Called for calls of ob1's sends.
+//! Offsets are those of 64-bit builds without debugging, as in distributions. Other layouts are detected, as a communicator and its group
+//! have to agree on the caller's rank: then the message's sides are missing. Used for calls of ob1's sends.
 
 use super::Message;
 use crate::memory::{BadAddress, Reader};
@@ -10,22 +10,22 @@ use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, RSP};
 /// `MCA_PML_BASE_SEND_BUFFERED`.
 pub(super) const BUFFERED: u32 = 1;
 
-/// Of `ompi_communicator_t`: `c_contextid` and `c_my_rank`, `c_local_group`, `c_remote_group`.
+/// Offsets in `ompi_communicator_t`: `c_contextid` and `c_my_rank`, `c_local_group`, `c_remote_group`.
 const CONTEXT: u64 = 224;
 const LOCAL_GROUP: u64 = 248;
 const REMOTE_GROUP: u64 = 256;
 
-/// Of `ompi_group_t`: `grp_proc_count` and `grp_my_rank`, `grp_proc_pointers`.
+/// Offsets in `ompi_group_t`: `grp_proc_count` and `grp_my_rank`, `grp_proc_pointers`.
 const COUNTS: u64 = 16;
 const PROCESSES: u64 = 32;
 
-/// Of `opal_proc_t`: `proc_name`, which is a job's number and a rank in it.
+/// Offset in `opal_proc_t`: `proc_name`, which is a job's number and a rank in it.
 const NAME: u64 = 40;
 
-/// Of `opal_datatype_t`: `size`.
+/// Offset in `opal_datatype_t`: `size`.
 const SIZE: u64 = 24;
 
-/// `mca_pml_ob1_send(buf, count, datatype, dst, tag, mode, comm)`, or `isend`, which has a request after these.
+/// Returns the message of `mca_pml_ob1_send(buf, count, datatype, dst, tag, mode, comm)`, or `isend`, which has a request after these.
 pub(super) fn message(registers: &MagicRegisters, memory: Reader<'_>) -> Message {
     let argument = |number: usize| registers.gpr[ARGUMENT_REGISTERS[number]];
     let size = memory.u64(argument(2).wrapping_add(SIZE)).ok();
@@ -39,13 +39,13 @@ pub(super) fn message(registers: &MagicRegisters, memory: Reader<'_>) -> Message
     }
 }
 
-/// The communicator's number, and the names of the caller and of rank `to` there.
+/// Returns the communicator's number, and the names of the caller and of rank `to` there.
 fn sides(
     registers: &MagicRegisters,
     memory: Reader<'_>,
     to: u32,
 ) -> Result<Option<(u32, u64, u64)>, BadAddress> {
-    // The seventh argument stands above the return address.
+    // The seventh argument is above the return address.
     let communicator = memory.u64(registers.gpr[RSP].wrapping_add(8))?;
     let field = |offset: u64| memory.u64(communicator.wrapping_add(offset));
     let (context, rank) = halves(field(CONTEXT)?);
@@ -59,13 +59,13 @@ fn sides(
     Ok(Some((context, from, to)))
 }
 
-/// The name of a rank of a group: the job's number, and the rank in that.
+/// Returns the name of a rank of a group: the job's number, and the rank in that job.
 fn name(group: u64, rank: u32, memory: Reader<'_>) -> Result<u64, BadAddress> {
     let processes = memory.u64(group.wrapping_add(PROCESSES))?;
     let process = memory.u64(processes.wrapping_add(8 * u64::from(rank)))?;
     let (job, rank) = match process & 1 {
         0 => halves(memory.u64(process.wrapping_add(NAME))?),
-        // One that nothing was sent to so far is its name itself (`ompi_proc_sentinel_to_name`).
+        // A peer without communication so far is represented by its name (`ompi_proc_sentinel_to_name`).
         _ => {
             let family = process as u32 & 0xffff_0000;
             (

@@ -1,4 +1,4 @@
-//! Messages of guests whose memories hold what UCX and Open MPI have there.
+//! Messages of guests with memory contents as in UCX and Open MPI.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Guest {
         }
     }
 
-    /// A call with these arguments, and what its records have.
+    /// Makes a call with these arguments, and returns its records' words.
     fn call(&mut self, purpose: ProbePurpose, arguments: &[u64]) -> Vec<Vec<Option<u64>>> {
         let number = PURPOSES.iter().position(|own| *own == purpose).unwrap();
         for (register, word) in ARGUMENT_REGISTERS.into_iter().zip(arguments) {
@@ -91,7 +91,7 @@ impl Guest {
         self.put(slot + 8, arguments.get(6..).unwrap_or_default());
         let (tracer, registers) = (&mut self.tracer, self.registers);
         tracer.probe(100, 0, number as u32, &registers, &mut self.memory);
-        // What is remembered is part of a checkpoint.
+        // Known names are part of a checkpoint.
         let mut again = self.tracer.reborn();
         again.set_targets(self.tracer.targets.clone());
         again.set_own_probes(PURPOSES.map(probe).into());
@@ -138,7 +138,7 @@ fn ucx_tells_whom_endpoints_lead_to_and_what_is_sent() {
     guest.put(datatype, &[0, 24]);
     let sent = guest.call(ProbePurpose::UcxSend, &[0x1234, 0, 10, tag, parameters]);
     assert_eq!(sent[0][4], Some(240));
-    // An endpoint that nobody made leads nowhere, and bad addresses are no harm.
+    // An unknown endpoint leads nowhere, and bad addresses are harmless.
     let sent = guest.call(ProbePurpose::UcxSend, &[0x99, 0, 10, tag, 0x10]);
     assert_eq!(sent, [[known[0], None, Some(5), Some(77), None]]);
     assert!(
@@ -158,7 +158,7 @@ fn open_mpi_tells_names_by_the_groups_of_communicators() {
     guest.put(comm + 248, &[group, group]);
     guest.put(group + 16, &[2 | 1 << 32]);
     guest.put(group + 32, &[list]);
-    // The first is named by what stands for it: job family 7, job 1, rank 6.
+    // The first is represented by its name: job family 7, job 1, rank 6.
     guest.put(list, &[6 << 32 | 7 << 16 | 1 << 1 | 1, process]);
     guest.put(process + 40, &[0x7_0001 | 5 << 32]);
     guest.put(datatype + 24, &[8]);
@@ -173,7 +173,7 @@ fn open_mpi_tells_names_by_the_groups_of_communicators() {
     for purpose in [ProbePurpose::OpenMpiSend, ProbePurpose::OpenMpiIsend] {
         assert_eq!(guest.call(purpose, &arguments(0, 0)), [expected]);
     }
-    // A buffered send is told where it continues.
+    // A buffered send is recorded by the function that it calls.
     assert!(
         guest
             .call(ProbePurpose::OpenMpiSend, &arguments(1, 0))
@@ -203,7 +203,7 @@ fn open_mpi_tells_names_by_the_groups_of_communicators() {
             .is_empty()
     );
 
-    // Another layout, or nonsense, has no sides.
+    // Another layout, or invalid data, yields no sides.
     let sides = guest.call(ProbePurpose::OpenMpiIsend, &arguments(0, 2))[0][..3].to_vec();
     assert_eq!(sides, [None; 3]);
     guest.put(group + 16, &[2]);
@@ -211,5 +211,5 @@ fn open_mpi_tells_names_by_the_groups_of_communicators() {
     assert_eq!(sides, [None; 3]);
 }
 
-/// Of `ompi_communicator_t`.
+/// Offset in `ompi_communicator_t`.
 const CONTEXT: u64 = 224;

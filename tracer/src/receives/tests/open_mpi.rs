@@ -12,7 +12,7 @@ fn ob1_request(guest: &mut Guest, kind: u64, complete: u64, status: [i32; 6]) ->
 }
 
 impl Machine {
-    /// `MPI_Recv` of Open MPI of ten integers with tag 7 from any source, and `body` in it.
+    /// `MPI_Recv` of Open MPI of ten integers with tag 7 from any source, running `body` in it.
     fn ob1_receive(&mut self, body: impl FnOnce(&mut Guest, &mut NodeTracer)) -> Event {
         let world = self.guest.object("ompi_mpi_comm_world");
         let integer = self.guest.object("ompi_mpi_int");
@@ -25,7 +25,7 @@ impl Machine {
 fn ob1_keeps_the_match_in_its_request() {
     for (kind, complete, fields, expected) in [
         (0, 1, [3, 7, 0, 0, 24, 0], status(3, 7, 24)),
-        // Of another kind, not complete, failed, beyond the communicator, with another tag, from nowhere, too large.
+        // Another kind, incomplete, failed, beyond the communicator, another tag, an invalid source, too large.
         (3, 1, [3, 7, 0, 0, 24, 0], None),
         (0, 0, [3, 7, 0, 0, 24, 0], None),
         (0, 1, [3, 7, 15, 0, 24, 0], None),
@@ -79,7 +79,7 @@ fn ob1_requests_are_their_handles() {
     let out = guest.handles(&[0]);
     let arguments = [0x1000, int(10), integer, int(-1), int(-1), world, out];
     machine.call("MPI_Irecv", &arguments, |guest, tracer| {
-        // One of the library's own comes first.
+        // An internal one of the library comes first.
         come_to(guest, tracer, Ok(ReceiveHook::Ob1Start), &[other]);
         come_to(guest, tracer, Ok(ReceiveHook::Ob1Start), &[own]);
         guest.put_handle(out, own);

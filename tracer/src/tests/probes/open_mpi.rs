@@ -7,7 +7,7 @@ use crate::interception::component;
 use crate::interception::targets::Place;
 use crate::scripted::{HEAP, STACK};
 
-/// A component, mapped somewhere, calls within a call; and so does a callback of the program's.
+/// A component, mapped somewhere, makes a call within a call; so does a callback of the program.
 #[test]
 fn what_a_component_calls_is_the_librarys_affair() {
     let mut tracer = tracer_of(Implementation::OpenMpi, Vec::new());
@@ -34,8 +34,8 @@ fn objects_whose_addresses_cannot_be_read_are_counted() {
     assert_eq!(tracer.counters().warnings.unread_objects, 1);
 }
 
-/// Its binding for `mpif.h` turns handles into C's before it calls, and the program did not ask for
-/// that; where the program does, that is a call like others.
+/// Its binding for `mpif.h` converts handles to C's before it calls, which the program did not request; the program's
+/// own conversions are calls like others.
 #[test]
 fn what_a_binding_for_fortran_turns_into_handles_of_c_is_its_own_affair() {
     let mut tracer = tracer_of(Implementation::OpenMpi, vec![Place::Missing]);

@@ -1,12 +1,12 @@
-//! Where the parts of a kernel's table of symbols are, and what they say.
+//! Positions and contents of the parts of a kernel's symbol table.
 //!
-//! Up to Linux 6.3 they stand in this order: offsets, base, number, names, markers, (since 6.2 an order by name,) tokens,
-//! index of tokens. From 6.4 on offsets and base stand after the index. Each begins at a multiple of 8 bytes. Called by
+//! Up to Linux 6.3 they have this order: offsets, base, number, names, markers, (since 6.2 an order by name,) tokens,
+//! index of tokens. From 6.4 on, offsets and base are after the index. Each begins at a multiple of 8 bytes. Used by
 //! [`KernelSymbols`](super::KernelSymbols).
 
 use std::ops::Range;
 
-/// Tokens of a table.
+/// Number of tokens of a table.
 const TOKENS: usize = 256;
 
 /// The token that is the digit zero, in every kernel.
@@ -15,19 +15,19 @@ const ZERO: usize = b'0' as usize;
 /// The digits in a table of tokens.
 const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\0";
 
-/// The longest token.
+/// Longest token.
 const LONGEST_TOKEN: usize = 64;
 
-/// The longest name with its kind.
+/// Longest name, including its kind.
 const LONGEST_NAME: usize = 1024;
 
-/// Names between two markers.
+/// Number of names between two markers.
 const MARKED: usize = 256;
 
-/// Fewest symbols of a kernel that is believed to be one.
+/// Fewest symbols of a plausible table.
 const FEWEST: usize = 64;
 
-/// What every part begins at a multiple of.
+/// The alignment of every part.
 const ALIGNMENT: usize = 8;
 
 /// The kernel's half of the address space.
@@ -41,12 +41,13 @@ pub(super) struct Tables<'k> {
     number: usize,
     offsets: Range<usize>,
     base: u64,
-    /// Offsets below zero are addresses after the base, others are what they are (`CONFIG_KALLSYMS_ABSOLUTE_PERCPU`).
+    /// True if nonnegative offsets are absolute addresses, and negative ones are relative to the base
+    /// (`CONFIG_KALLSYMS_ABSOLUTE_PERCPU`).
     has_absolute: bool,
 }
 
 impl<'k> Tables<'k> {
-    /// The first table in `data` that fits together.
+    /// Finds the first consistent table in `data`.
     pub(super) fn find(data: &'k [u8]) -> Option<Self> {
         let mut from = 0;
         while let Some(found) = position(data.get(from..)?, DIGITS) {
@@ -61,7 +62,7 @@ impl<'k> Tables<'k> {
         None
     }
 
-    /// The table whose tokens begin at `start`, and whose index of tokens ends at `end`.
+    /// Finds the table whose tokens begin at `start`, and whose index of tokens ends at `end`.
     fn before(data: &'k [u8], start: usize, tokens: Vec<&'k [u8]>, end: usize) -> Option<Self> {
         let mut at = start / ALIGNMENT * ALIGNMENT;
         while let Some(next) = at.checked_sub(ALIGNMENT) {
@@ -121,7 +122,7 @@ impl<'k> Tables<'k> {
         }
     }
 
-    /// Address, kind as `nm` has it, and name of each symbol.
+    /// Returns address, kind as in `nm`, and name of each symbol.
     pub(super) fn symbols(&self) -> impl Iterator<Item = (u64, u8, String)> {
         let mut at = self.names;
         (0..self.number).map_while(move |index| {
@@ -150,23 +151,23 @@ fn word(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes))
 }
 
-/// The table of tokens whose digits are at `digits`: where it begins, its tokens, and where the index after it ends.
+/// Returns the table of tokens whose digits are at `digits`: its start, its tokens, and the end of the index after it.
 fn tokens_around(data: &[u8], digits: usize) -> Option<(usize, Vec<&[u8]>, usize)> {
     let mut second = digits;
     for _ in 1..ZERO {
-        // The token before ends with a zero, after which this one begins.
+        // The previous token ends with a zero, after which this one begins.
         let end = second.checked_sub(1)?;
         let longest = end.saturating_sub(LONGEST_TOKEN);
         let zero = data.get(longest..end)?.iter().rposition(|byte| *byte == 0);
         second = longest + zero? + 1;
     }
-    // What is before the first token may be anything.
+    // The bytes before the first token are arbitrary.
     let last = second.checked_sub(1)? / ALIGNMENT;
     let mut starts = (0..=LONGEST_TOKEN / ALIGNMENT).filter_map(|back| last.checked_sub(back));
     starts.find_map(|start| tokens_at(data, start * ALIGNMENT))
 }
 
-/// The table of tokens at `start`, if the index after it says where they begin.
+/// Returns the table of tokens at `start`, if the index after it agrees.
 fn tokens_at(data: &[u8], start: usize) -> Option<(usize, Vec<&[u8]>, usize)> {
     let (mut tokens, mut at, mut places) = (Vec::new(), start, Vec::new());
     while tokens.len() < TOKENS {
@@ -186,7 +187,7 @@ fn tokens_at(data: &[u8], start: usize) -> Option<(usize, Vec<&[u8]>, usize)> {
     stored.eq(places).then_some((start, tokens, end))
 }
 
-/// A name at `at`: where its tokens are, and where the next name begins. Lengths of 128 and more take two bytes
+/// Returns the positions of the tokens of the name at `at`, and of the next name. Lengths of 128 and more take two bytes
 /// (since Linux 6.1).
 fn entry(data: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
     let first = usize::from(*data.get(at)?);
@@ -199,7 +200,8 @@ fn entry(data: &[u8], at: usize) -> Option<(Range<usize>, usize)> {
     (length <= LONGEST_NAME && end <= data.len()).then_some((start..end, end))
 }
 
-/// Whether `number` names from `names` on end before `limit`, and markers after them say where every 256th begins.
+/// True if `number` names from `names` on end before `limit`, and are followed by markers with the position of every
+/// 256th.
 fn has_markers(data: &[u8], names: usize, number: usize, limit: usize) -> bool {
     let (mut at, mut marks) = (names, Vec::new());
     for index in 0..number {

@@ -1,4 +1,4 @@
-//! Tables as both generations of kernels have them, and bytes that are none.
+//! Tables of both generations of kernels, and bytes that are not tables.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const BASE: u64 = 0xffff_ffff_8100_0000;
 
-/// Where offsets stand, and what they mean.
+/// The position and the meaning of offsets.
 #[derive(Clone, Copy)]
 struct Layout {
     is_before: bool,
@@ -30,7 +30,7 @@ fn pad(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(8), 0);
 }
 
-/// The token with this number: `do_` for one, letters and digits for themselves.
+/// Returns the token with this number: `do_` for one, letters and digits for themselves.
 fn token(number: u8) -> Vec<u8> {
     match number {
         1 => b"do_".to_vec(),
@@ -39,7 +39,7 @@ fn token(number: u8) -> Vec<u8> {
     }
 }
 
-/// Symbol number `index`: its offset, kind and name; every tenth is data, the last ones have long names.
+/// Returns symbol number `index`: its offset, kind and name; every tenth is data, the last ones have long names.
 fn symbol(index: u32) -> (u32, u8, String) {
     let kind = if index % 10 == 9 { b'D' } else { b't' };
     let long = if index >= 590 {
@@ -50,7 +50,7 @@ fn symbol(index: u32) -> (u32, u8, String) {
     (index * 16, kind, format!("do_{index}{long}"))
 }
 
-/// A kernel of 600 symbols with something before and after its table.
+/// A kernel of 600 symbols with other data before and after its table.
 fn kernel(layout: Layout) -> Vec<u8> {
     let (mut names, mut markers, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
     for index in 0..600 {
@@ -72,7 +72,7 @@ fn kernel(layout: Layout) -> Vec<u8> {
         pad(part);
     }
     let base = BASE.to_le_bytes();
-    // Digits that are no table's.
+    // Digits outside of a table.
     let mut kernel = b"\x7fELF0123\x000\x001\x002\x003\x004\x005\x006\x007\x008\x009\0".to_vec();
     pad(&mut kernel);
     if layout.is_before {
@@ -109,7 +109,7 @@ fn functions_are_found_in_tables_of_both_generations() {
         assert_eq!(symbols.function(BASE + 63), Some("do_3"));
         assert_eq!(symbols.function(BASE + 64), Some("do_4"));
         assert_eq!(symbols.function(BASE - 1), None);
-        // What is data has no code, nor has what is before it.
+        // Data symbols have no code, nor do addresses before them.
         assert_eq!(symbols.function(BASE + 9 * 16), None);
         let (.., long) = symbol(595);
         assert_eq!(symbols.function(BASE + 595 * 16 + 1), Some(&*long));
@@ -120,7 +120,7 @@ fn functions_are_found_in_tables_of_both_generations() {
 fn what_is_no_table_names_nothing() {
     assert_eq!(KernelSymbols::of(b"\x7fELF"), None);
     let whole = kernel(OLD);
-    // The markers, the index, and the base may each be another one.
+    // The markers, the index, and the base are damaged in turn.
     for at in [whole.len() - 102, whole.len() - 100 - 512] {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;

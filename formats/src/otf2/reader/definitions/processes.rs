@@ -1,17 +1,17 @@
-//! Who is a process, and on which node.
+//! Processes and their nodes.
 //!
-//! The processes of MPI are in one group, by the locations of their main threads, in the order of their numbers. A part of the machine with the class `node` is a node,
-//! and where nothing is, whatever processes are put into. Called when all definitions are read.
+//! The processes of MPI are in one group, by the locations of their main threads, in the order of their numbers. A part of the machine with the class `node` is a node;
+//! without such parts, the direct parent of processes. Used when all definitions are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{COMM_LOCATION_GROUPS, COMM_LOCATIONS, Definitions};
 
-/// What a node is called in the machine's tree.
+/// The class of nodes in the machine's tree.
 const NODE: &str = "node";
-/// How deep the machine's tree may be.
+/// Deepest nesting of the machine's tree.
 const DEEPEST: u32 = 64;
-/// Nodes and processes that there may be.
+/// Most nodes and processes.
 const MOST: usize = 1 << 20;
 
 /// A process of MPI.
@@ -23,12 +23,12 @@ pub(in crate::otf2::reader) struct Process {
 }
 
 impl Definitions {
-    /// The processes of MPI, by their places in what communicators name.
+    /// Returns the processes of MPI, by their positions in communicators.
     pub(in crate::otf2::reader) fn processes(&self) -> &[Process] {
         &self.processes
     }
 
-    /// How many nodes they are on.
+    /// Returns the number of their nodes.
     pub(in crate::otf2::reader) fn nodes(&self) -> u32 {
         self.nodes.max(1)
     }
@@ -46,7 +46,7 @@ impl Definitions {
             let place = self.places.get(&owner).copied().flatten();
             let next = nodes.len() as u32;
             let node = *nodes.entry(self.node(place)).or_insert(next);
-            // One that is named again has no events of its own.
+            // A process that is named again has no events.
             let mut locations = Vec::new();
             if seen.insert(main) {
                 locations.push(main);
@@ -60,7 +60,7 @@ impl Definitions {
         self.processes = processes;
     }
 
-    /// The main threads of MPI's processes with what they belong to, in the order of processes.
+    /// Returns the main threads of MPI's processes with their parents, in the order of processes.
     fn mains(
         &self,
         owners: &BTreeMap<u64, u32>,
@@ -89,7 +89,7 @@ impl Definitions {
         mains.into_iter().take(MOST).collect()
     }
 
-    /// The node in which a place of the machine is.
+    /// Returns the node that contains a part of the machine.
     fn node(&self, place: Option<u32>) -> Option<u32> {
         let mut at = place;
         for _ in 0..DEEPEST {

@@ -1,6 +1,6 @@
-//! Instances of calls, gathered from the runs.
+//! Collection of calls' instances from the runs.
 //!
-//! Each has its turns, the requests that it completes, and the sources of messages that it receives. Called for each rank of a class.
+//! Each has its turns, the requests that it completes, and the sources of messages that it receives. Used for each rank of a class.
 
 use belljar_trace::{Direction, Event, Peer};
 
@@ -20,7 +20,7 @@ pub(in crate::model::learn) struct Instance<'r> {
     pub(super) turn: u32,
     /// Turns of all loops around it.
     pub(super) around: Turns,
-    /// The call before.
+    /// The number of the previous call.
     pub(super) after: Option<u32>,
     /// The number of the instance, of this call and rank.
     pub(super) index: u32,
@@ -28,11 +28,11 @@ pub(in crate::model::learn) struct Instance<'r> {
     /// The open requests that it completes, and the number of open ones.
     pub(super) completes: Vec<u32>,
     pub(super) open: u32,
-    /// The sender of the message of each receive with a wildcard, and the bytes of each receive.
+    /// The source of the message of each wildcard receive, and the bytes of each receive.
     pub(super) sources: Vec<Option<Peer>>,
 }
 
-/// A request that is open: where it was begun, and which of that call's transfers it is.
+/// An open request: the call that began it, and the index of its transfer.
 struct Open {
     request: u64,
     call: u32,
@@ -98,7 +98,7 @@ pub(in crate::model::learn) fn gather<'r>(
     }
 }
 
-/// Which of the open requests a call completes; what their statuses say goes to the calls that began them.
+/// Returns the positions of the open requests that a call completes; the contents of their statuses go to the calls that began them.
 fn completed(event: &Event, open: &mut Vec<Open>, all: &mut [Vec<Instance<'_>>]) -> Vec<u32> {
     let mut places = Vec::new();
     for completion in &event.completed {
@@ -129,7 +129,7 @@ impl Instance<'_> {
         &self.step.event
     }
 
-    /// The rank's place in a communicator of its own.
+    /// Returns the rank's position in one of its communicators.
     pub(super) fn place(&self, communicator: Option<u32>, by: Counter) -> Place {
         let process = (self.event().node, self.event().process);
         let known = communicator.and_then(|number| {
@@ -143,14 +143,14 @@ impl Instance<'_> {
         Place { rank, ranks, turn }
     }
 
-    /// The bytes of each of its messages that has a peer.
+    /// Returns the bytes of each of its messages with a peer.
     pub(in crate::model::learn) fn bytes(&self) -> Vec<Option<Sample>> {
         let all = self.event().transfers.iter();
         let all = all.map(|it| (it.peer != Peer::Null).then(|| self.sample(it.bytes as f64)));
         all.collect()
     }
 
-    /// A value of it.
+    /// Returns a value of it as a sample.
     pub(super) fn sample(&self, value: f64) -> Sample {
         Sample {
             run: self.number,
@@ -163,7 +163,7 @@ impl Instance<'_> {
         }
     }
 
-    /// The communicator of its first message or collective operation.
+    /// Returns the communicator of its first message or collective operation.
     pub(super) fn communicator(&self) -> Option<u32> {
         let event = self.event();
         let transfer = event.transfers.first().and_then(|it| it.communicator);

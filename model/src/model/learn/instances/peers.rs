@@ -1,6 +1,7 @@
 //! Peers and roots as relations of ranks.
 //!
-//! One relation for all instances, or one for each phase: in a wavefront whose direction turns, the phase is the turn of an outer loop. Called for each call's model.
+//! There is one relation for all instances, or one for each phase: in a wavefront with changing direction, the phase is the turn of an outer loop. Used for each call's
+//! model.
 
 use std::collections::BTreeSet;
 
@@ -12,36 +13,36 @@ use super::{Instance, Look, called};
 use crate::model::call::{Counter, phase};
 use crate::relation::{Place, Preference, Relation};
 
-/// Turns of a loop whose peers may have relations of their own, at most.
+/// Most turns of a loop whose peers may have separate relations.
 const MOST_TURNS: u32 = 64;
 
-/// Phases after which the first is again, at most: a sweep has one from each of eight corners.
+/// Longest cycle of phases: a sweep has one from each of eight corners.
 const MOST_PHASES: u32 = 8;
 
-/// Samples of a relation that are looked at, at most: those of some ranks of each run.
+/// Most samples of a relation that are used: those of some ranks of each run.
 const MOST_SAMPLES: usize = 1 << 16;
 
-/// Advice where calls have no sites.
+/// Advice for runs without call sites.
 const WITHOUT_SITES: &str = "the runs have no call sites, so calls of a function at several places are taken for one: run with `trace.frames = 1`";
 
 /// Advice for ranks that answer messages of any source.
 const MASTER: &str = "the rank receives from any source, and answers in the order in which messages came, as a master with workers does: such programs are not modelled";
 
-/// Ranks and peers in a message, at most.
+/// Most ranks and peers in a message.
 const NAMED: usize = 8;
 
-/// The peers of a message. Without a relation, a wildcard takes whichever message comes.
+/// The peers of a message. Without a relation, a wildcard takes any message that arrives.
 #[derive(Default)]
 pub(super) struct Peers {
     /// One relation, or one for each phase.
     pub(super) peer: Vec<Relation>,
-    /// The turn of these.
+    /// The turn of these relations.
     pub(super) by: Counter,
     /// Counters of the phase, each with its period.
     pub(super) phases: Vec<(Counter, u32)>,
 }
 
-/// Places of ranks, and the number of each.
+/// Positions of ranks, and the number of each.
 type Samples = Vec<(Place, Option<u32>)>;
 
 fn distinct(mut samples: Samples) -> Samples {
@@ -74,7 +75,7 @@ impl<'r> Look<'_, 'r> {
         }
     }
 
-    /// The ranks that make the call in the largest run, in words.
+    /// Describes the ranks that make the call in the largest run.
     fn ranks(&self) -> String {
         let Some(most) = self.all.iter().map(|it| it.run.ranks).max() else {
             return "no rank".to_owned();
@@ -110,7 +111,7 @@ impl<'r> Look<'_, 'r> {
         samples
     }
 
-    /// The relation of a number in all instances; `of` gives the communicator and the number.
+    /// Returns the relation of a number in all instances; `of` returns the communicator and the number.
     pub(super) fn relation(
         &self,
         what: &'static str,
@@ -134,7 +135,7 @@ impl<'r> Look<'_, 'r> {
         })
     }
 
-    /// Keeps the grid of a relation that the runs tell from others, or that they do not.
+    /// Records the grid of a relation as unambiguous in the runs, or as not distinguished.
     fn judge(
         &self,
         what: &'static str,
@@ -142,7 +143,7 @@ impl<'r> Look<'_, 'r> {
         prefer: Preference,
     ) {
         match found.rival(samples, prefer) {
-            // Other calls tell the grid.
+            // Other calls determine the grid.
             Some(_)
                 if self
                     .likely
@@ -152,7 +153,7 @@ impl<'r> Look<'_, 'r> {
         }
     }
 
-    /// A relation for each of several parts of the instances; `None` where one has none.
+    /// Returns a relation for each of several parts of the instances; `None` if one has none.
     fn each(&self, parts: Vec<Samples>, prefer: Preference) -> Option<Vec<Relation>> {
         let parts: Vec<Samples> = parts.into_iter().map(distinct).collect();
         let found: Option<Vec<Relation>> =
@@ -164,7 +165,7 @@ impl<'r> Look<'_, 'r> {
         Some(found)
     }
 
-    /// Keeps that the runs do not tell two rules apart.
+    /// Records that the runs do not distinguish two rules.
     fn unsure(&self, what: &'static str, found: Relation, rival: Relation) {
         let function = self.all.first().map(Instance::event);
         let function = function.map_or("?".to_owned(), called);
@@ -172,7 +173,7 @@ impl<'r> Look<'_, 'r> {
         self.unsure.borrow_mut().push(words);
     }
 
-    /// Examples: the numbers of some ranks, those of the largest run first.
+    /// Formats examples: the numbers of some ranks, those of the largest run first.
     fn example(&self, of: &impl Fn(&Instance<'r>) -> Option<(Option<u32>, Option<u32>)>) -> String {
         let mut samples = self.samples_by(Counter::Turn, of);
         samples.sort_by_key(|(place, _)| (std::cmp::Reverse(place.ranks), place.turn, place.rank));
@@ -184,7 +185,7 @@ impl<'r> Look<'_, 'r> {
         some.collect::<Vec<_>>().join(", ")
     }
 
-    /// The peers of a message, of a receive or of a send.
+    /// Returns the peers of a message, of a receive or of a send.
     pub(super) fn peers(
         &self,
         receives: bool,
@@ -209,7 +210,8 @@ impl<'r> Look<'_, 'r> {
         phases.ok_or_else(|| self.no_rule("peers", self.example(&of)))
     }
 
-    /// A relation for each of few phases: of one counter, or of two, as where the sends to both dimensions of a sweep are one loop and its direction turns with another.
+    /// Returns a relation for each of a few phases, of one counter or of two. Two occur where the sends in both dimensions of a sweep are one loop and its direction
+    /// changes with another.
     fn phases(
         &self,
         prefer: Preference,
@@ -226,13 +228,13 @@ impl<'r> Look<'_, 'r> {
             .find_map(|phases| self.phased(phases, prefer, of))
     }
 
-    /// Counters with the periods that they are seen through at least twice; the last turn of a loop is a phase of its own.
+    /// Returns counters with periods that occur at least twice; the last turn of a loop is a separate phase.
     fn periods(&self) -> Vec<(Counter, u32)> {
         let mut all = vec![(Counter::Last, 2)];
         for counter in Counter::ALL {
             let most = self.all.iter().map(|it| it.counted(counter)).max();
             let seen = most.unwrap_or(0).saturating_add(1);
-            // The turns of the innermost loop may be the same few each time.
+            // The innermost loop may always have the same few turns.
             let longest = match counter {
                 Counter::Turn => seen,
                 _ => seen / 2,
@@ -266,7 +268,7 @@ impl<'r> Look<'_, 'r> {
         })
     }
 
-    /// A relation for each turn of the loop around the call; `None` where there are too many, or one is none.
+    /// Returns a relation for each turn of the loop around the call; `None` if there are too many, or one has none.
     fn by_turn(
         &self,
         prefer: Preference,

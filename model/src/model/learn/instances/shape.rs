@@ -1,6 +1,7 @@
-//! Who is in communicators that a call makes, as relations of the caller's rank.
+//! Members of communicators that a call creates, as relations of the caller's rank.
 //!
-//! What callers passed is not enough: of groups the outcome counts, which the trace's communicators tell. Called for each call's model.
+//! The callers' arguments are not sufficient: for groups the result matters, which is in the trace's communicators. Used for each
+//! call's model.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use super::{Instance, Look};
 use crate::model::call::{Counter, Shape};
 use crate::relation::{Grid, Relation};
 
-/// The communicator that a call makes.
+/// Returns the communicator that the call creates.
 fn new<'i>(of: &'i Instance<'_>) -> Option<&'i NewCommunicator> {
     match &of.event().fact {
         Some(Fact::Communicator(new)) => Some(new),
@@ -20,10 +21,10 @@ fn new<'i>(of: &'i Instance<'_>) -> Option<&'i NewCommunicator> {
     }
 }
 
-/// What was made of a group.
+/// A communicator created from a group.
 #[derive(Clone, Debug)]
 struct Gathered {
-    /// The communicator that it was made from.
+    /// The parent communicator.
     parent: Option<u32>,
     /// Ranks there of the members of the new one, in their order.
     members: Vec<u32>,
@@ -31,7 +32,7 @@ struct Gathered {
     rank: u32,
 }
 
-/// Who is in the communicator that the caller got; `None` when the trace does not tell.
+/// Returns the members of the caller's new communicator; `None` if the trace does not contain them.
 fn gathered(of: &Instance<'_>) -> Option<Gathered> {
     let made = new(of)?;
     let known = &of.run.communicators;
@@ -54,7 +55,7 @@ impl Look<'_, '_> {
         };
         match &made.how {
             Making::Split { .. } => self.split(),
-            // Who is not in it need not be where others are.
+            // Ranks outside of it need no relation.
             Making::Create { .. } | Making::CreateGroup { .. } if made.number.is_some() => {
                 self.members()
             }
@@ -80,7 +81,7 @@ impl Look<'_, '_> {
         Ok(Shape::Split { color, key })
     }
 
-    /// Members of a group: who is the first, and in which order they are.
+    /// Returns the members of a group: the first one, and their order.
     fn members(&self) -> Result<Shape, LearnError> {
         let told: Vec<Option<Gathered>> = self.all.iter().map(gathered).collect();
         if told.iter().any(Option::is_none) {
@@ -129,7 +130,7 @@ impl Look<'_, '_> {
         })
     }
 
-    /// A grid of so many dimensions.
+    /// Returns a grid of this many dimensions.
     fn grid(&self, count: u8) -> Shape {
         for ascending in [false, true] {
             let grid = Grid {

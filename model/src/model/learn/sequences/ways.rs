@@ -1,6 +1,6 @@
 //! Ways to peers: neighbours in grids, across a diagonal, by bits.
 //!
-//! The program's grid is the first one in which all messages have a way. Called by `sequences`.
+//! The program's grid is the first one in which all messages have a way. Used by `sequences`.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use super::messages;
 use crate::relation::{Grid, Place, Relation};
 use crate::run::Run;
 
-/// Pairs of ranks and peers of a run that are looked at, at most.
+/// Most pairs of ranks and peers of a run that are used.
 const MOST_PAIRS: usize = 1 << 14;
 
-/// Turns by which a bit of a place may be another.
+/// Most bits of a position that may differ.
 const MOST_BITS: u32 = 20;
 
 /// A way to a peer.
@@ -49,12 +49,12 @@ impl Way {
 /// The ways of a program's messages.
 pub(in crate::model::learn) struct Ways {
     all: Vec<Way>,
-    /// True if each message has one.
+    /// True if each message has a way.
     whole: bool,
 }
 
 impl Ways {
-    /// The simplest ways that lead to most peers of all runs.
+    /// Returns the simplest ways that lead to most peers of all runs.
     pub(in crate::model::learn) fn of(runs: &[Run]) -> Self {
         let pairs = runs.iter().flat_map(pairs).collect::<Vec<(Place, u32)>>();
         let mut best: (usize, Vec<Way>) = (0, Vec::new());
@@ -75,7 +75,7 @@ impl Ways {
         }
     }
 
-    /// The grid of all ways, if each message has one.
+    /// Returns the grid of all ways, if each message has one.
     pub(in crate::model::learn) fn grid(&self) -> Option<Grid> {
         let of = |way: &Way| match way {
             Way::One(relation) => relation.grid(),
@@ -85,7 +85,8 @@ impl Ways {
         grid.filter(|it| it.dimensions > 1)
     }
 
-    /// Words that distinguish a call: the way to the peer of each message. Several where several ways lead there.
+    /// Returns words that distinguish a call: the way to the peer of each message. There are several if several ways
+    /// lead there.
     pub(super) fn of_event(&self, run: &Run, event: &Event) -> Vec<Vec<u64>> {
         let mut all = vec![Vec::new()];
         for transfer in messages(event) {
@@ -112,7 +113,7 @@ impl Ways {
     }
 }
 
-/// The place of a message's sender or receiver, and the other one.
+/// Returns the position of a message's sender or receiver, and the other one.
 fn peer(run: &Run, event: &Event, transfer: &Transfer) -> Option<(Place, u32)> {
     let Peer::Rank(to) = transfer.peer else {
         return None;
@@ -128,7 +129,7 @@ fn peer(run: &Run, event: &Event, transfer: &Transfer) -> Option<(Place, u32)> {
     Some((place, to))
 }
 
-/// All pairs of ranks that exchange messages, each once.
+/// Returns all distinct pairs of ranks that exchange messages.
 fn pairs(run: &Run) -> Vec<(Place, u32)> {
     let mut all = BTreeSet::new();
     for step in run.steps.iter().flatten() {
@@ -141,7 +142,7 @@ fn pairs(run: &Run) -> Vec<(Place, u32)> {
     all.into_iter().collect()
 }
 
-/// Sets of ways that programs have, the simplest first.
+/// Returns sets of common ways, the simplest first.
 fn schemes() -> Vec<Vec<Way>> {
     let grids: Vec<Grid> = (2..=4)
         .flat_map(|dimensions| {
@@ -165,7 +166,7 @@ fn schemes() -> Vec<Vec<Way>> {
         dimensions: 1,
         ascending: false,
     };
-    // Before corners: of twos along many dimensions, all ways are neighbours.
+    // Before corners: with length two along many dimensions, all ways are neighbours.
     for grid in [line].iter().chain(grids.iter().filter(flat)) {
         let bits = |dimension| Way::Bit(*grid, dimension);
         let mut ways = vec![Way::One(Relation::Transpose)];
@@ -180,7 +181,7 @@ fn schemes() -> Vec<Vec<Way>> {
         all.extend([false, true].map(|wraps| neighbors(*grid, wraps)));
         all.extend(corners(grid));
     }
-    // Messages to the first rank come last: they are often apart from the others.
+    // Messages to the first rank come last: they are often separate from the others.
     for ways in &mut all {
         ways.push(Way::One(Relation::Fixed(0)));
     }
@@ -201,7 +202,7 @@ fn neighbors(grid: Grid, wraps: bool) -> Vec<Way> {
     all.collect()
 }
 
-/// Ways across edges and corners of a grid.
+/// Returns ways across edges and corners of a grid.
 fn offsets(grid: Grid, wraps: bool) -> Vec<Way> {
     let count = usize::from(grid.dimensions);
     let all = (0..3_u32.pow(u32::from(grid.dimensions))).map(|number| {

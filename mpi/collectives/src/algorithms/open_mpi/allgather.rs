@@ -1,4 +1,4 @@
-//! Gathers whose result all get.
+//! Gathers with the result at all ranks.
 //!
 //! Blocks have the numbers of their ranks.
 
@@ -11,12 +11,12 @@ use crate::call::Call;
 use crate::open_mpi;
 use crate::schedule::Builder;
 
-/// Each sends its block to each, all at once.
+/// Builds messages of each block to all ranks, all at once.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     each(call, &equal(call), to);
 }
 
-/// The same, with pieces.
+/// Builds the same, with pieces.
 pub(crate) fn linear_pieces(call: &Call, to: &mut Builder) {
     if let Some(parts) = pieces(call) {
         each(call, &parts, to);
@@ -33,7 +33,7 @@ fn each(call: &Call, parts: &Parts, to: &mut Builder) {
     to.wait();
 }
 
-/// Pieces in a ring, each as a whole.
+/// Builds a ring with whole pieces.
 pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
     if let Some(parts) = pieces(call) {
         ring(call, &parts, to);
@@ -52,12 +52,12 @@ fn ring(call: &Call, parts: &Parts, to: &mut Builder) {
     }
 }
 
-/// With the one neighbour and the other in turns, two blocks at a time; in a ring where members are odd.
+/// Builds exchanges with both neighbours in turns, two blocks at a time; a ring for an odd number of members.
 pub(crate) fn neighbor(call: &Call, to: &mut Builder) {
     exchange(call, &equal(call), to);
 }
 
-/// The same, with pieces.
+/// Builds the same, with pieces.
 pub(crate) fn neighbor_pieces(call: &Call, to: &mut Builder) {
     if let Some(parts) = pieces(call) {
         exchange(call, &parts, to);
@@ -100,7 +100,7 @@ fn exchange(call: &Call, parts: &Parts, to: &mut Builder) {
     }
 }
 
-/// Gathered by rank 0, which broadcasts all of them as one element.
+/// Builds a gather to rank 0, which broadcasts all pieces as one element.
 pub(crate) fn gather_broadcast(call: &Call, to: &mut Builder) {
     let Some(parts) = pieces(call) else {
         return;

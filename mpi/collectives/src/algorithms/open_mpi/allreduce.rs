@@ -1,6 +1,6 @@
-//! Reductions whose result all get.
+//! Reductions with the result at all ranks.
 //!
-//! Block 0 is the whole buffer, where it is not cut; else blocks are its parts.
+//! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
 use super::{broadcast, reduce};
 use crate::algorithms::allreduce::{doubling, scatter_allgather_folded};
@@ -12,21 +12,21 @@ use crate::call::Call;
 use crate::open_mpi;
 use crate::schedule::Builder;
 
-/// All straight to rank 0, and straight back.
+/// Builds messages from all ranks directly to rank 0, and back.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     let call = call.clone().root(0);
     reduce::linear(&call, to);
     broadcast::linear(&call, to);
 }
 
-/// Up a binomial tree to rank 0, and down one.
+/// Builds a binomial tree up to rank 0, and one down.
 pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     let call = call.clone().root(0);
     reduce::swapped_binomial(&call, to);
     broadcast::swapped_binomial(&call, to);
 }
 
-/// A reduction to rank 0 and a broadcast from there, as the library has them.
+/// Builds a reduction to rank 0 and a broadcast from it, as the library would choose them.
 pub(crate) fn reduce_broadcast(call: &Call, to: &mut Builder) {
     let call = call.clone().root(0);
     for operation in [Operation::Reduce, Operation::Broadcast] {
@@ -39,7 +39,7 @@ pub(crate) fn reduce_broadcast(call: &Call, to: &mut Builder) {
     }
 }
 
-/// A reduce-scatter and an allgather in a ring; partners twice as far away each time where there are fewer elements than members.
+/// Builds a reduce-scatter and an allgather in a ring; recursive doubling if there are fewer elements than members.
 pub(crate) fn ring(call: &Call, to: &mut Builder) {
     if call.count < call.members.into() {
         return doubling(call, to);
@@ -47,12 +47,13 @@ pub(crate) fn ring(call: &Call, to: &mut Builder) {
     rings(call, 0, to);
 }
 
-/// The same rings, which begin with the next rank's part, for any number of elements.
+/// Builds the same rings, which begin with the next rank's part, for any number of elements.
 pub(crate) fn shifted_ring(call: &Call, to: &mut Builder) {
     rings(call, 1, to);
 }
 
-/// Parts go round to be combined, and go round again as results. Each rank begins with the part that is `shift` after its own.
+/// Builds two rings: in the first one parts are combined, in the second one they are distributed as results. Each rank begins with the
+/// part that is `shift` after its own.
 fn rings(call: &Call, shift: u32, to: &mut Builder) {
     let members = call.members;
     let parts = Parts::even(call.count, call.element, members);
@@ -70,7 +71,8 @@ fn rings(call: &Call, shift: u32, to: &mut Builder) {
     }
 }
 
-/// A reduce-scatter by halves and an allgather back; straight to rank 0 and back where there are too few elements, or their order counts.
+/// Builds a reduce-scatter by halves and an allgather in the opposite order; messages directly to rank 0 and back if there are too few
+/// elements, or if their order matters.
 pub(crate) fn halving_doubling(call: &Call, to: &mut Builder) {
     let fold = Fold::of(call.members, Aside::Odd);
     if call.count < fold.power.into() || !call.commutative {

@@ -1,4 +1,4 @@
-//! Exchanges of each with each.
+//! Exchanges of all ranks with all.
 //!
 //! The block from rank `a` to rank `b` has the number `a * members + b`. A rank's block to itself is copied.
 
@@ -13,19 +13,19 @@ fn piece(pieces: &[u64], rank: u32) -> u64 {
     pieces.get(rank as usize).copied().unwrap_or(0)
 }
 
-/// All at once.
+/// Builds an exchange all at once.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     at_once(call, |_| Some(bytes), |_| Some(bytes), to);
 }
 
-/// The same, with pieces, empty ones, too.
+/// Builds the same, with pieces, including empty ones.
 pub(crate) fn linear_pieces(call: &Call, to: &mut Builder) {
     let sent = |rank| Some(piece(&call.sent, rank));
     at_once(call, sent, |rank| Some(piece(&call.received, rank)), to);
 }
 
-/// The same, without empty pieces.
+/// Builds the same, without empty pieces.
 pub(crate) fn linear_nonempty(call: &Call, to: &mut Builder) {
     let some = |pieces: &[u64], rank| Some(piece(pieces, rank)).filter(|bytes| *bytes > 0);
     let sent = |rank| some(&call.sent, rank);
@@ -54,13 +54,13 @@ fn at_once(
     to.wait();
 }
 
-/// One partner after the other, going round.
+/// Builds an exchange with one partner after the other, modulo the number of members.
 pub(crate) fn pairwise(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     rounds(call, |_| bytes, |_| bytes, to);
 }
 
-/// The same, with pieces, empty ones, too.
+/// Builds the same, with pieces, including empty ones.
 pub(crate) fn pairwise_pieces(call: &Call, to: &mut Builder) {
     let sent = |rank| piece(&call.sent, rank);
     rounds(call, sent, |rank| piece(&call.received, rank), to);
@@ -78,19 +78,20 @@ fn rounds(call: &Call, sent: impl Fn(u32) -> u64, received: impl Fn(u32) -> u64,
     }
 }
 
-/// In place, with those before and after the caller at every distance.
+/// Builds an exchange in place, with the ranks before and after the caller at every distance.
 pub(crate) fn in_place(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     by_distance(call, |_| Some(bytes), to);
 }
 
-/// The same, with pieces; empty ones are not sent.
+/// Builds the same, with pieces; empty ones are not sent.
 pub(crate) fn in_place_pieces(call: &Call, to: &mut Builder) {
     let own = |rank| Some(piece(&call.received, rank)).filter(|bytes| *bytes > 0);
     by_distance(call, own, to);
 }
 
-/// The same, nonblocking with datatypes of each: where any piece has data, the one of the opposite rank is sent even if it is empty.
+/// Builds the same, nonblocking with a datatype for each piece: if any piece has data, the opposite rank's piece is sent even if it
+/// is empty.
 pub(crate) fn in_place_opposite(call: &Call, to: &mut Builder) {
     let own = |rank| Some(piece(&call.received, rank)).filter(|bytes| *bytes > 0);
     if (0..call.members).any(|rank| own(rank).is_some()) {

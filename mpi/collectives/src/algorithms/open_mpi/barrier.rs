@@ -1,12 +1,12 @@
 //! Barriers.
 //!
-//! Messages have no data; a rank has left only when all have entered. Called by name from `algorithm`.
+//! Messages have no data; a rank leaves only when all have entered. Used by name from `algorithm`.
 
 use crate::algorithms::fold::pairs_above;
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// All tell rank 0, which tells all.
+/// Builds messages of all ranks to rank 0, which answers all.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     let others = 1..call.members;
     if call.rank > 0 {
@@ -23,7 +23,7 @@ pub(crate) fn linear(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Partners twice as far away each time. Ranks from the power of two on tell one below it before, and hear of it after.
+/// Builds recursive doubling. Ranks from the power of two on send to one below it first, and get its answer afterwards.
 pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     let (power, partner) = pairs_above(call.rank, call.members);
     match partner {
@@ -45,7 +45,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Up a binomial tree, and down again.
+/// Builds a binomial tree up, and down again.
 pub(crate) fn tree(call: &Call, to: &mut Builder) {
     let depth = call.members.next_power_of_two();
     let partner = |jump: u32| {

@@ -1,6 +1,6 @@
 //! From one to all.
 //!
-//! Block 0 is the whole buffer where it is not cut; else blocks are its parts.
+//! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
 use super::trees::{self, Place};
 use crate::algorithms::broadcast::scatter;
@@ -8,10 +8,10 @@ use crate::algorithms::parts::{Parts, numbers};
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// Digits of a k-nomial tree (`coll_tuned_bcast_algorithm_knomial_radix`).
+/// Radix of a k-nomial tree (`coll_tuned_bcast_algorithm_knomial_radix`).
 const BASE: u32 = 4;
 
-/// From the root straight to each, all at once.
+/// Builds messages from the root directly to each rank, all at once.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if call.rank != call.root {
@@ -23,7 +23,7 @@ pub(crate) fn linear(call: &Call, to: &mut Builder) {
     to.wait();
 }
 
-/// What came from above goes to all below at once.
+/// Receives from the parent, and sends to all children at once.
 fn down(place: &Place, bytes: u64, to: &mut Builder) {
     if let Some(parent) = place.parent {
         to.receive(parent, bytes);
@@ -34,32 +34,32 @@ fn down(place: &Place, bytes: u64, to: &mut Builder) {
     to.wait();
 }
 
-/// From each to the next.
+/// Builds a chain from each rank to the next.
 pub(crate) fn chain(call: &Call, to: &mut Builder) {
     down(&trees::chain(call), call.bytes(), to);
 }
 
-/// Down a binary tree.
+/// Builds a binary tree.
 pub(crate) fn binary(call: &Call, to: &mut Builder) {
     down(&trees::binary(call), call.bytes(), to);
 }
 
-/// Down a binomial tree, the nearest first.
+/// Builds a binomial tree, the nearest rank first.
 pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     down(&trees::rotated_binomial(call), call.bytes(), to);
 }
 
-/// The same, with the root in rank 0's place.
+/// Builds the same, with the root and rank 0 swapped.
 pub(crate) fn swapped_binomial(call: &Call, to: &mut Builder) {
     down(&trees::swapped_binomial(call), call.bytes(), to);
 }
 
-/// Down a tree of base 4.
+/// Builds a tree of radix 4.
 pub(crate) fn knomial(call: &Call, to: &mut Builder) {
     down(&trees::knomial(call, BASE), call.bytes(), to);
 }
 
-/// One half down each side of a binary tree; then each exchanges its half with one of the other side.
+/// Builds a binary tree with one half of the data down each side; then each rank exchanges its half with one of the other side.
 pub(crate) fn split_binary(call: &Call, to: &mut Builder) {
     let low = call.count.div_ceil(2);
     if call.count < 2 {
@@ -104,8 +104,8 @@ pub(crate) fn split_binary(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Pieces down a binomial tree, then gathered with partners twice as far away each time. Where members are no power of two, those without
-/// a partner get what the others had of theirs.
+/// Builds a scatter of pieces down a binomial tree, then a gather with recursive doubling. For other numbers of members than powers of
+/// two, ranks without a partner get the data that the others received.
 pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
     let members = call.members;
     if call.count < members.into() {
@@ -145,7 +145,7 @@ pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Those whose partners do not exist get their data from those that got it, down a binomial tree.
+/// Passes data down a binomial tree to the ranks whose partners do not exist.
 fn pass_on(call: &Call, (own, mask): (u32, u32), (bytes, blocks): (u64, &[u64]), to: &mut Builder) {
     let first = own & !(mask - 1);
     let Some(complete) = call.members.checked_sub(first + mask) else {

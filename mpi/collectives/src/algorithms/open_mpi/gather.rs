@@ -10,7 +10,7 @@ fn others(call: &Call) -> impl Iterator<Item = u32> + use<> {
     (0..call.members).filter(move |rank| *rank != root)
 }
 
-/// From each straight to the root, which takes them in the order of ranks.
+/// Builds messages from each rank directly to the root, which receives them in the order of ranks.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if call.rank != call.root {
@@ -21,7 +21,8 @@ pub(crate) fn linear(call: &Call, to: &mut Builder) {
     }
 }
 
-/// The root asks one after the other with an empty message, and each sends its block, and an empty one after it.
+/// Builds a synchronised gather: the root requests one block after the other with an empty message, and each rank sends
+/// its block, followed by an empty message.
 pub(crate) fn synchronised(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if call.rank != call.root {
@@ -39,7 +40,7 @@ pub(crate) fn synchronised(call: &Call, to: &mut Builder) {
     to.wait();
 }
 
-/// Pieces from each straight to the root, empty ones, too.
+/// Builds messages of pieces from each rank directly to the root, including empty ones.
 pub(crate) fn pieces(call: &Call, to: &mut Builder) {
     if call.rank != call.root {
         let bytes = call.sent.first().copied().unwrap_or(0);
@@ -52,7 +53,7 @@ pub(crate) fn pieces(call: &Call, to: &mut Builder) {
     to.wait();
 }
 
-/// From the root straight to each, all at once.
+/// Builds messages from the root directly to each rank, all at once.
 pub(crate) fn scatter(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if call.rank != call.root {
@@ -64,7 +65,7 @@ pub(crate) fn scatter(call: &Call, to: &mut Builder) {
     to.wait();
 }
 
-/// Pieces from the root straight to each, empty ones, too.
+/// Builds messages of pieces from the root directly to each rank, including empty ones.
 pub(crate) fn scatter_pieces(call: &Call, to: &mut Builder) {
     if call.rank != call.root {
         let bytes = call.received.first().copied().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Reductions to one, and prefixes.
 //!
-//! Block 0 is the whole buffer, where it is not cut; else blocks are its parts.
+//! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
 use super::trees::{self, Place};
 use crate::algorithms::fold::{Aside, Fold};
@@ -9,7 +9,7 @@ use crate::algorithms::reduce::{scatter_gather_folded, up_binomial};
 use crate::call::Call;
 use crate::schedule::Builder;
 
-/// From each straight to the root, which takes them from the last rank on.
+/// Builds messages from each rank directly to the root, which receives them from the last rank on.
 pub(crate) fn linear(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if call.rank != call.root {
@@ -20,7 +20,7 @@ pub(crate) fn linear(call: &Call, to: &mut Builder) {
     }
 }
 
-/// What came from those below is combined, one after the other, and goes up.
+/// Combines the data of the children, one after the other, and sends the result to the parent.
 fn up(place: &Place, bytes: u64, to: &mut Builder) {
     for child in &place.children {
         to.receive_combine(*child, bytes);
@@ -30,17 +30,17 @@ fn up(place: &Place, bytes: u64, to: &mut Builder) {
     }
 }
 
-/// From each to the one before it.
+/// Builds a chain from each rank to the previous one.
 pub(crate) fn chain(call: &Call, to: &mut Builder) {
     up(&trees::chain(call), call.bytes(), to);
 }
 
-/// Up a binary tree.
+/// Builds a binary tree.
 pub(crate) fn binary(call: &Call, to: &mut Builder) {
     up(&trees::binary(call), call.bytes(), to);
 }
 
-/// Up a binary tree in the order of ranks to the last one, which hands the result to the root.
+/// Builds a binary tree in the order of ranks up to the last one, which sends the result to the root.
 pub(crate) fn ordered_binary(call: &Call, to: &mut Builder) {
     let (bytes, last) = (call.bytes(), call.members - 1);
     up(&trees::ordered_binary(call.rank, call.members), bytes, to);
@@ -54,7 +54,8 @@ pub(crate) fn ordered_binary(call: &Call, to: &mut Builder) {
     }
 }
 
-/// A reduce-scatter by halves, and a gather; straight to the root where there are too few elements or their order counts.
+/// Builds a reduce-scatter by halves, and a gather; messages directly to the root if there are too few elements or their
+/// order matters.
 pub(crate) fn halving_gather(call: &Call, to: &mut Builder) {
     let fold = Fold::of(call.members, Aside::Odd);
     if call.count < fold.power.into() || !call.commutative {
@@ -65,14 +66,15 @@ pub(crate) fn halving_gather(call: &Call, to: &mut Builder) {
     scatter_gather_folded(call, &fold, &parts, number, to);
 }
 
-/// Up a binomial tree, the root in rank 0's place. A reduction that is not commutative goes to rank 0, which sends it on.
+/// Builds a binomial tree, with the root and rank 0 swapped. A noncommutative reduction goes to rank 0, which sends the
+/// result to the root.
 pub(crate) fn swapped_binomial(call: &Call, to: &mut Builder) {
     let top = if call.commutative { call.root } else { 0 };
     let own = trees::swapped(call.rank, top);
     up_binomial(call, (top, own), |number| trees::swapped(number, top), to);
 }
 
-/// From each to the one before it in fragments of 8 KiB, the root in rank 0's place.
+/// Builds a chain from each rank to the previous one in fragments of 8 KiB, with the root and rank 0 swapped.
 pub(crate) fn swapped_chain(call: &Call, to: &mut Builder) {
     let own = trees::swapped(call.rank, call.root);
     let other = |number| trees::swapped(number, call.root);
@@ -86,7 +88,7 @@ pub(crate) fn swapped_chain(call: &Call, to: &mut Builder) {
     }
 }
 
-/// From each to the next, which combines it with its own.
+/// Builds a chain from each rank to the next, which combines the data with its own.
 pub(crate) fn scan(call: &Call, to: &mut Builder) {
     let bytes = call.bytes();
     if let Some(before) = call.rank.checked_sub(1) {

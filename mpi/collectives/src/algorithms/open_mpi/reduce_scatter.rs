@@ -1,6 +1,6 @@
-//! Reductions of which each gets a part.
+//! Reductions with a part of the result at each rank.
 //!
-//! Blocks have the numbers of the ranks that get them.
+//! Blocks have the numbers of the ranks that receive them.
 
 use super::{gather, reduce};
 use crate::algorithms::fold::{Aside, Fold};
@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::open_mpi;
 use crate::schedule::Builder;
 
-/// The reduction of all to rank 0 that it is a part of.
+/// Returns the reduction of all data to rank 0, as its first step.
 fn whole(call: &Call, total: u64) -> Call {
     let (count, element) = match call.operation {
         Operation::ReduceScatterBlock => {
@@ -30,7 +30,7 @@ fn whole(call: &Call, total: u64) -> Call {
     }
 }
 
-/// A reduction to rank 0, and a scatter from there, as the library has them.
+/// Builds a reduction to rank 0, and a scatter from it, as the library would choose them.
 pub(crate) fn by_root(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
@@ -49,7 +49,7 @@ pub(crate) fn by_root(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Up a binomial tree to rank 0, and straight to each.
+/// Builds a binomial tree up to rank 0, and messages directly to each rank.
 pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
@@ -65,7 +65,7 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     gather::scatter_pieces(&part.pieces(pieces, own), to);
 }
 
-/// Parts go round and are combined on the way, each ending where it belongs.
+/// Builds a ring in which parts are combined on the way, each ending at its rank.
 pub(crate) fn ring(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
@@ -80,8 +80,8 @@ pub(crate) fn ring(call: &Call, to: &mut Builder) {
     }
 }
 
-/// Halves, with partners twice as far away each time; what each has in the end goes to whom it belongs to, whose number has the same
-/// bits in the opposite order (Träff's butterfly).
+/// Builds halves with recursive doubling (Träff's butterfly). The resulting part of each rank then goes to its owner, whose number
+/// has the same bits in reverse order.
 pub(crate) fn butterfly(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
@@ -93,7 +93,7 @@ pub(crate) fn butterfly(call: &Call, to: &mut Builder) {
         0 => 0,
         _ => number.reverse_bits() >> (u32::BITS - bits),
     };
-    // Each new number stands for one block, or for two where its rank has a partner.
+    // Each new number stands for one block, or for two if its rank has a partner.
     let first = |number: u32| match number {
         number if number < fold.pairs => number * 2,
         number => number + fold.pairs,
@@ -122,7 +122,7 @@ pub(crate) fn butterfly(call: &Call, to: &mut Builder) {
     deliver(call, (number, has), &fold, &pieces, to);
 }
 
-/// Whoever has the blocks of number `has` sends them to whom they belong to, and gets its own.
+/// Sends the blocks of number `has` to their owners, and receives the rank's own.
 fn deliver(call: &Call, (number, has): (u32, u32), fold: &Fold, pieces: &[u64], to: &mut Builder) {
     let owner = fold.rank(has);
     let piece = |rank: u32| pieces[rank as usize];

@@ -1,21 +1,21 @@
-//! Who is above and below whom.
+//! Trees of ranks.
 //!
-//! A tree's members are numbered from its root on; ranks become numbers by going round, or (in `libnbc`) by the root and rank 0
-//! changing places. Used by broadcasts and reductions.
+//! A tree's members are numbered from its root on; ranks are mapped to numbers by rotation, or (in `libnbc`) by swapping the
+//! root and rank 0. Used by broadcasts and reductions.
 
 use crate::call::Call;
 
-/// A member's place in a tree, in ranks.
+/// A member's position in a tree, in ranks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Above it; `None` for the root.
+    /// Its parent; `None` for the root.
     pub(super) parent: Option<u32>,
-    /// Below it, in the order in which the library has them.
+    /// Its children, in the library's order.
     pub(super) children: Vec<u32>,
 }
 
 impl Place {
-    /// The same place, of the rank that each number has.
+    /// Returns the same position, with numbers mapped to ranks.
     fn of(self, rank: impl Fn(u32) -> u32) -> Self {
         Self {
             parent: self.parent.map(&rank),
@@ -24,7 +24,7 @@ impl Place {
     }
 }
 
-/// The other of rank 0 and the root; any other is itself.
+/// Swaps rank 0 and the root; returns any other rank unchanged.
 pub(super) fn swapped(rank: u32, root: u32) -> u32 {
     match rank {
         0 => root,
@@ -33,7 +33,7 @@ pub(super) fn swapped(rank: u32, root: u32) -> u32 {
     }
 }
 
-/// Each below the one before it.
+/// Returns the position in a chain, with each rank below the previous one.
 pub(super) fn chain(call: &Call) -> Place {
     let own = call.relative();
     let next = Some(own + 1).filter(|next| *next < call.members);
@@ -44,10 +44,10 @@ pub(super) fn chain(call: &Call) -> Place {
     place.of(|number| call.absolute(number))
 }
 
-/// Two below each, level by level.
+/// Returns the position in a binary tree, numbered level by level.
 pub(super) fn binary(call: &Call) -> Place {
     let own = call.relative();
-    // Level 0 is the root's; the next has 1 and 2, the next 3 to 6.
+    // Level 0 is the root; the next has 1 and 2, the next 3 to 6.
     let width = 1 << (own + 1).ilog2();
     let mut parent = own;
     if own > 0 {
@@ -64,7 +64,7 @@ pub(super) fn binary(call: &Call) -> Place {
     place.of(|number| call.absolute(number))
 }
 
-/// Below each those that have one bit more, above its own.
+/// Returns the position in a binomial tree: children have one more bit, above the rank's own.
 fn binomial(own: u32, members: u32) -> Place {
     let highest = own.checked_ilog2();
     let first = highest.map_or(0, |bit| bit + 1);
@@ -75,19 +75,19 @@ fn binomial(own: u32, members: u32) -> Place {
     }
 }
 
-/// The same from the root on, going round.
+/// Returns the same with rotation from the root on.
 pub(super) fn rotated_binomial(call: &Call) -> Place {
     let place = binomial(call.relative(), call.members);
     place.of(|number| call.absolute(number))
 }
 
-/// The same, with the root in rank 0's place.
+/// Returns the same, with the root and rank 0 swapped.
 pub(super) fn swapped_binomial(call: &Call) -> Place {
     let place = binomial(swapped(call.rank, call.root), call.members);
     place.of(|number| swapped(number, call.root))
 }
 
-/// Below each those that differ in one digit to this base.
+/// Returns the position in a tree where children differ in one digit to this base.
 pub(super) fn knomial(call: &Call, base: u32) -> Place {
     let own = call.relative();
     let (members, base) = (u64::from(call.members), u64::from(base));
@@ -112,9 +112,9 @@ pub(super) fn knomial(call: &Call, base: u32) -> Place {
     Place { parent, children }.of(|number| call.absolute(number))
 }
 
-/// Two below each, so that whoever is below to the one side has the lower ranks, and the root is the last rank.
+/// Returns the position in a binary tree whose first subtree has the lower ranks, and whose root is the last rank.
 pub(super) fn ordered_binary(rank: u32, members: u32) -> Place {
-    // Of the ranks from `first` on, `count` many, the last is above the others.
+    // Of the `count` ranks from `first` on, the last is above the others.
     let (mut first, mut count) = (0, members);
     let mut parent = None;
     loop {
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use belljar_mpi::Operation;
 
-    /// Every tree has each member once, below the one that it has above it.
+    /// Every tree contains each member once, as a child of its parent.
     #[test]
     fn parents_and_children_agree() {
         for members in 1..70 {

@@ -1,6 +1,6 @@
 //! Flows and the links that they share, as plain values.
 //!
-//! A state may come from a file that anybody wrote, so it is checked before it is used. Called for states of networks of flows.
+//! A state may come from an untrusted file, so it is checked before use. Used for states of networks of flows.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Flow, FlowId, LEAST, Link, MOST, Sharing};
 
-/// All that changes of [`Sharing`] from one change to the next.
+/// The mutable state of [`Sharing`] between two changes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::flow) struct SharingState {
     links: Vec<LinkState>,
-    /// Those that there are, by number.
+    /// The existing flows, by number.
     flows: Vec<(FlowId, FlowState)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct LinkState {
-    /// In the order in which they began.
+    /// In the order of their beginnings.
     flows: Vec<FlowId>,
     used: f64,
     carried: f64,
@@ -33,12 +33,12 @@ struct FlowState {
 }
 
 impl SharingState {
-    /// Numbers of flows, in order.
+    /// Returns the numbers of flows, in order.
     pub(in crate::flow) fn flows(&self) -> impl Iterator<Item = FlowId> {
         self.flows.iter().map(|(id, _)| *id)
     }
 
-    /// Whether it could have come about on so many links.
+    /// True if it is a possible state with this number of links.
     fn is_sound(&self, links: usize) -> bool {
         let amount = |value: f64| value.is_finite() && value >= 0.0;
         let mut all = self.links.iter();
@@ -64,7 +64,7 @@ impl SharingState {
 }
 
 impl Sharing {
-    /// All that changes; which rates changed must have been asked for.
+    /// Returns the mutable state; changed rates must have been taken before.
     pub(in crate::flow) fn save(&self) -> SharingState {
         let links = self.links.iter().map(|link| LinkState {
             flows: link.flows.clone(),
@@ -87,13 +87,13 @@ impl Sharing {
         }
     }
 
-    /// Continues from `state`; whether it can be one of these links. If not, nothing has changed.
+    /// Continues from `state`, and returns true if it fits these links. Otherwise, nothing has changed.
     pub(in crate::flow) fn restore(&mut self, state: SharingState) -> bool {
         if !state.is_sound(self.links.len()) {
             return false;
         }
         for (link, state) in self.links.iter_mut().zip(state.links) {
-            // What counts changes begins again.
+            // The counters of changes restart.
             *link = Link {
                 flows: state.flows,
                 used: state.used,

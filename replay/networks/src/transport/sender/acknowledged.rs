@@ -1,6 +1,6 @@
-//! Acknowledgements at their sender: segments that have come, samples of the round trip, growth of the window.
+//! Handling of acknowledgements: arrived segments, samples of the round trip, growth of the window.
 //!
-//! Called by the sender for each acknowledgement.
+//! Used by the sender for each acknowledgement.
 
 use belljar_sim::{Span, Time};
 
@@ -9,7 +9,7 @@ use super::{Fate, Segment, Sender};
 use crate::transport::receiver::Acknowledgement;
 
 impl Sender {
-    /// Takes an acknowledgement.
+    /// Handles an acknowledgement.
     pub(in crate::transport) fn acknowledge(
         &mut self,
         now: Time,
@@ -48,7 +48,7 @@ impl Sender {
         self.after(now, ordered, delivered);
     }
 
-    /// A segment has come, which was not known to have: when it was sent, if it was sent once.
+    /// Records the arrival of a segment. Returns the time at which it was sent, if it was sent only once.
     fn has_come(&mut self, segment: Segment, number: u64) -> Option<Time> {
         match segment.fate {
             Fate::Lost => self.lost -= 1,
@@ -64,7 +64,7 @@ impl Sender {
         (!segment.repeated).then_some(segment.sent)
     }
 
-    /// Continues after an acknowledgement of so many segments in order, and so many in all.
+    /// Continues after an acknowledgement of this many segments in order, and in total.
     fn after(&mut self, now: Time, ordered: u64, delivered: u64) {
         if ordered > 0 {
             self.trip.progress();

@@ -1,7 +1,7 @@
 //! Losses and their repair: detection by time, fast recovery, timers.
 //!
-//! RACK and tail loss probes (RFC 8985), proportional rate reduction (RFC 6937), the retransmission timeout (RFC 6298). Called by the sender for
-//! acknowledgements, and when its timer expires.
+//! RACK and tail loss probes (RFC 8985), proportional rate reduction (RFC 6937), the retransmission timeout (RFC 6298). Used by the sender for acknowledgements,
+//! and when its timer expires.
 
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ const OVERTAKEN: u64 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Phase {
     Open,
-    /// Fast recovery, until all before `high` has come.
+    /// Fast recovery, until all segments before `high` have arrived.
     Recovery {
         high: u64,
         /// The window before.
@@ -24,7 +24,7 @@ pub(super) enum Phase {
         delivered: u64,
         sent: u64,
     },
-    /// After a timeout, until all before this segment has come.
+    /// After a timeout, until all segments before this one have arrived.
     Loss {
         high: u64,
     },
@@ -39,7 +39,7 @@ pub(super) enum Timer {
 }
 
 impl Sender {
-    /// Finds losses by time (RFC 8985, 6.2); true if a segment may turn out to be lost later.
+    /// Finds losses by time (RFC 8985, 6.2); returns true if a segment may be found lost later.
     pub(super) fn detect(&mut self, now: Time) -> bool {
         let few = self.come < OVERTAKEN && self.phase == Phase::Open;
         let (sent, number, trip) = self.newest;
@@ -66,7 +66,7 @@ impl Sender {
         waits
     }
 
-    /// Fast recovery begins.
+    /// Begins fast recovery.
     pub(super) fn recover(&mut self) {
         let window = self.congestion.window();
         self.congestion.reduce();
@@ -78,8 +78,8 @@ impl Sender {
         };
     }
 
-    /// The window in recovery: proportional rate reduction (RFC 6937), with one segment more in slow start where there is `progress`: something came in order, and
-    /// nothing turned out to be lost.
+    /// Updates the window in recovery: proportional rate reduction (RFC 6937), with one additional segment in slow start if there is `progress`. Progress means
+    /// that a segment arrived in order, and no new loss was found.
     pub(super) fn reduce(&mut self, progress: bool, new: u64) {
         let (threshold, under_way) = (self.congestion.threshold(), self.under_way());
         let Phase::Recovery {
@@ -105,7 +105,7 @@ impl Sender {
         self.congestion.set_window(under_way + more);
     }
 
-    /// Sets the timer for the segments under way.
+    /// Sets the timer for the segments in flight.
     pub(super) fn arm(&mut self, now: Time) {
         if self.flight.is_empty() {
             self.timer = None;
@@ -118,7 +118,7 @@ impl Sender {
         });
     }
 
-    /// The timer has expired.
+    /// Handles the expiry of the timer.
     pub(in crate::transport) fn expire(&mut self, now: Time) {
         let Some((_, timer)) = self.timer.take() else {
             return;
@@ -141,7 +141,7 @@ impl Sender {
         }
     }
 
-    /// All that is under way counts as lost.
+    /// Marks all segments in flight as lost.
     fn time_out(&mut self, now: Time) {
         if !matches!(self.phase, Phase::Loss { .. }) {
             self.congestion.reduce();

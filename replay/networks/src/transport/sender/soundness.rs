@@ -1,6 +1,6 @@
-//! Checks of a sender's state, which may come from any file.
+//! Checks of a sender's state, which may come from an untrusted file.
 //!
-//! Called when a state is restored.
+//! Used when a state is restored.
 
 use super::recovery::Phase;
 use super::{Fate, Sender};
@@ -8,7 +8,7 @@ use crate::network::{MOST_BYTES, SEGMENT, frames_of};
 use crate::transport::state::MOST_COUNTED;
 
 impl Sender {
-    /// True if these values can be those of a sender.
+    /// True if these values are possible for a sender.
     pub(in crate::transport) fn is_sound(&self) -> bool {
         let count = |fate| self.flight.iter().filter(|it| it.fate == fate).count() as u64;
         let (lost, again) = (count(Fate::Lost), count(Fate::Again));
