@@ -1,8 +1,7 @@
-//! What an ELF file says of itself: for which machine it is, which loader it wants, and which
-//! libraries, in which versions.
+//! Requirements of an ELF file: machine, dynamic loader, libraries and their versions.
 //!
-//! The file may be damaged or made to deceive: whatever is out of its bounds is taken for absent,
-//! and nothing panics.
+//! The file may be damaged or hostile: parts beyond its bounds count as absent, and no input causes
+//! a panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,44 +15,44 @@ use object::read::{ReadRef, StringTable};
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// Most libraries, folders and versions that are read of a file.
+/// Maximum number of libraries, of folders and of versions read from a file.
 const MOST: usize = 4096;
 
-/// What an ELF file says of itself. Of one that is not for x86-64 only the machine is known.
+/// Requirements of an ELF file. For other machines than x86-64, only the machine is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binary {
     /// The machine's number (`EM_X86_64` is 62).
     pub machine: u16,
-    /// Whether it is a 64-bit file.
+    /// True for a 64-bit file.
     pub is_64_bit: bool,
-    /// Whether it is a program or a library, not an object file or a core dump.
+    /// True for a program or a library, false for an object file or a core dump.
     pub is_loadable: bool,
-    /// The dynamic loader, such as `/lib64/ld-linux-x86-64.so.2`; none in libraries and in static
-    /// programs.
+    /// The dynamic loader, such as `/lib64/ld-linux-x86-64.so.2`. Libraries and static programs
+    /// have none.
     pub interpreter: Option<String>,
-    /// Names of libraries that are loaded with it.
+    /// Names of the libraries that it needs (DT_NEEDED).
     pub needed: Vec<String>,
-    /// Folders to look in, for it and what it loads, `$ORIGIN` not yet put in (DT_RPATH).
+    /// Search folders for its own libraries and those of its libraries, with `$ORIGIN` unexpanded (DT_RPATH).
     pub rpath: Vec<String>,
-    /// Folders to look in, for what it needs itself (DT_RUNPATH).
+    /// Search folders for its own libraries (DT_RUNPATH).
     pub runpath: Vec<String>,
-    /// The name under which others need it.
+    /// The name by which programs need it (DT_SONAME).
     pub name: Option<String>,
-    /// Versions that it needs of libraries, such as `GLIBC_2.34` of `libc.so.6`.
+    /// Required versions of libraries, such as `GLIBC_2.34` of `libc.so.6`.
     pub needs_versions: BTreeMap<String, BTreeSet<String>>,
-    /// Versions that it has itself.
+    /// Versions that it defines.
     pub has_versions: BTreeSet<String>,
 }
 
 impl Binary {
-    /// What `data` says; `None` when it is no ELF file.
+    /// Reads the requirements from `data`. Returns `None` if it is not an ELF file.
     pub fn read<'data, R: ReadRef<'data>>(data: R) -> Option<Self> {
         let head = data.read_bytes_at(0, 20).ok()?;
         if head[..4] != ELFMAG {
             return None;
         }
         let number = [head[18], head[19]];
-        // Bytes 4 and 5 are the class and the order of bytes, of which 1 is little endian.
+        // Bytes 4 and 5 are the class and the byte order; 1 is little-endian.
         let machine = match head[5] {
             1 => u16::from_le_bytes(number),
             _ => u16::from_be_bytes(number),
@@ -64,23 +63,23 @@ impl Binary {
             ..Self::default()
         };
         if binary.is_for_nodes() {
-            // What is out of bounds stays absent.
+            // Parts out of bounds stay absent.
             let _ = binary.read_dynamic(data);
         }
         Some(binary)
     }
 
-    /// Whether nodes can run it as it is.
+    /// True if nodes can run it.
     pub fn is_for_nodes(&self) -> bool {
         self.is_64_bit && self.machine == elf::EM_X86_64
     }
 
-    /// Whether a node's kernel runs it, though nothing else is known of it: 32-bit x86.
+    /// True if a node's kernel runs it without further checks: 32-bit x86.
     pub fn is_of_32_bits(&self) -> bool {
         !self.is_64_bit && self.machine == elf::EM_386
     }
 
-    /// The machine in words, such as `aarch64`.
+    /// Returns the name of the machine, such as `aarch64`.
     pub fn machine_name(&self) -> String {
         let name = match self.machine {
             elf::EM_X86_64 if !self.is_64_bit => "x86-64 with 32-bit addresses (x32)",
@@ -96,7 +95,7 @@ impl Binary {
         name.to_owned()
     }
 
-    /// Whether it is a program that the kernel loads by itself.
+    /// True if it is a program that the kernel loads without a dynamic loader.
     pub fn is_static_program(&self) -> bool {
         self.is_loadable && self.interpreter.is_none() && self.needed.is_empty()
     }
@@ -148,7 +147,7 @@ impl Binary {
                 let of_file = self.needs_versions.entry(file).or_default();
                 while let (Ok(Some(version)), true) = (versions.next(), left > 0) {
                     left -= 1;
-                    // VER_FLG_WEAK: the loader does without it.
+                    // VER_FLG_WEAK: the loader accepts its absence.
                     if version.vna_flags.get(endian) & elf::VER_FLG_WEAK == 0
                         && let Ok(name) = version.name(endian, strings)
                     {
@@ -176,7 +175,7 @@ impl Binary {
         let mut left = MOST;
         while let (Ok(Some((_, mut names))), true) = (defined.next(), left > 0) {
             left -= 1;
-            // Further names are those of versions that it builds upon.
+            // Further names are predecessors of the version.
             if let Ok(Some(name)) = names.next()
                 && let Ok(name) = name.name(endian, strings)
             {
@@ -190,7 +189,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The newest of some versions of glibc, as numbers: `[2, 36]` for `GLIBC_2.36`.
+/// Returns the newest of some versions of glibc as numbers: `[2, 36]` for `GLIBC_2.36`.
 pub(crate) fn newest_glibc<'a>(versions: impl IntoIterator<Item = &'a String>) -> Option<Vec<u32>> {
     let numbers = versions.into_iter().filter_map(|version| {
         let number = version.strip_prefix("GLIBC_")?;

@@ -1,8 +1,8 @@
-//! Sees before a run whether the workload's programs can run on its image: what the guest's kernel
-//! and loader would refuse, and libraries of two MPI implementations.
+//! Checks before a run that the workload's programs can run on its image: the guest's kernel and
+//! loader must accept them, and their MPI libraries must be of one implementation.
 //!
-//! Only files that the command names are looked at: others may be anybody's data. Called when a
-//! plan is made.
+//! Only files named in the command are checked, since other files may be arbitrary data. Used for
+//! plans.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::large_files::LargeFiles;
 use crate::library::{Closure, Lacking, Object, in_guest, is_of_glibc};
 use crate::{Binary, GuestRoot, Mpi, ProgramError};
 
-/// The folder in which the workload's files lie.
+/// The folder of the workload's files.
 const HOME: &str = "/root";
 
-/// What a run is to do, as far as its programs go.
+/// The parts of a workload that determine its programs.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     /// Its script.
@@ -24,26 +24,26 @@ pub struct Workload<'a> {
     pub environment: &'a BTreeMap<String, String>,
     /// Its files by their names in `/root`.
     pub files: &'a BTreeMap<String, Vec<u8>>,
-    /// Those of them that are read from a disk: data.
+    /// Its large files, which are data on a disk.
     pub large_files: &'a LargeFiles,
     /// The name of the image's recipe.
     pub image: &'a str,
 }
 
-/// A program of the workload by its name: a line of it, if there is anything to say, or why it cannot run.
+/// A program of the workload by its name, with a line for the user if there is one, or with the reason why it cannot run.
 pub type Checked = (String, Result<Option<String>, ProgramError>);
 
-/// Checks the programs of `workload`, whose image has the tree `root`, one by one.
+/// Checks each program of `workload` against the tree `root` of its image.
 ///
 /// # Errors
-/// When nothing can run.
+/// Returns an error if no program can run.
 pub fn check(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<Checked>, ProgramError> {
     if !root.has_shell() {
         return Err(ProgramError::NoShell(workload.image.to_owned()));
     }
     let mut root = root.clone();
     for (name, bytes) in workload.files {
-        // Of data nothing is asked but whether it is there.
+        // Data only has to exist.
         let is_binary = bytes.starts_with(b"\x7fELF");
         let bytes = if is_binary { &bytes[..] } else { b"" };
         root.add(&format!("{HOME}/{name}"), bytes);
@@ -65,7 +65,7 @@ pub fn check(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<Checked>, P
     Ok(checked.collect())
 }
 
-/// Whether a word of the command is the file `name`, with or without folders before it.
+/// True if a word of the command is the file `name`, with or without a path.
 fn is_called(command: &str, name: &str) -> bool {
     let ends = |c: char| c.is_whitespace() || "\"'`;|&()<>=$".contains(c);
     let mut words = command.split(ends);
@@ -120,7 +120,7 @@ fn check_binary(
     if binary.interpreter.is_none() {
         return Ok(None);
     }
-    // A command that sets these itself knows more than can be seen here.
+    // The effect of a command that sets these itself is unknown here.
     let variables = ["LD_LIBRARY_PATH", "LD_PRELOAD"];
     if variables.iter().any(|name| workload.command.contains(name)) {
         return Ok(None);
@@ -143,7 +143,7 @@ fn check_binary(
     Ok(Some(describe(name, &closure)))
 }
 
-/// Folders of LD_LIBRARY_PATH in the guest.
+/// Returns the folders of LD_LIBRARY_PATH in the guest.
 fn library_path(environment: &BTreeMap<String, String>) -> Vec<String> {
     let value = environment
         .get("LD_LIBRARY_PATH")
@@ -151,7 +151,7 @@ fn library_path(environment: &BTreeMap<String, String>) -> Vec<String> {
     value.split(':').map(str::to_owned).collect()
 }
 
-/// Sees that the guest's kernel can start a program.
+/// Checks that the guest's kernel can start a program.
 pub fn can_start(
     root: &GuestRoot,
     name: &str,
@@ -182,7 +182,7 @@ pub fn can_start(
     })
 }
 
-/// Sees that MPI and versions of libraries are those of the image.
+/// Checks a program's MPI and its versions of libraries against the image.
 pub fn fits(
     root: &GuestRoot,
     name: &str,
@@ -202,7 +202,7 @@ pub fn fits(
         let absent = absent
             .into_iter()
             .find(|name| Mpi::of_library(name) == Some(mpi));
-        // One that the run brings is its own affair.
+        // A library from the workload is not compared with the image.
         let is_image = !closure.open.contains_key(library);
         if let Some(library) = absent.or(Some(library).filter(|_| is_image && !root.has(mpi))) {
             return Err(no_mpi(root, name, mpi, library, image));
@@ -254,7 +254,7 @@ fn too_old(name: &str, lacking: &Lacking, image: &str) -> ProgramError {
     }
 }
 
-/// The error that names what is missing.
+/// Returns the error for the missing libraries.
 pub fn missing(
     name: &str,
     closure: &Closure,
@@ -282,7 +282,7 @@ pub fn missing(
     }
 }
 
-/// A program and its libraries in a line.
+/// Describes a program and its libraries in one line.
 pub fn describe(name: &str, closure: &Closure) -> String {
     let mpi = closure.mpi.keys().next();
     let mpi = mpi.map_or_else(String::new, |mpi| format!(", linked to {mpi}"));

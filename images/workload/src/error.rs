@@ -1,32 +1,32 @@
-//! Why a program cannot run on the nodes.
+//! Errors of programs that cannot run on the nodes.
 //!
-//! Each is one line that names program, image and a way out. Made where programs are looked at, told by
-//! `mpirun`, `check` and `run`.
+//! Each is one line with the program, the image and the user's next step. Returned by the checks of programs,
+//! printed by `mpirun`, `check` and `run`.
 
 use std::path::PathBuf;
 
 use crate::Mpi;
 
-/// Why a program cannot run on the nodes. Programs are named as in `workload.files`.
+/// The reason why a program cannot run on the nodes. Programs have their names in `workload.files`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// The image can't be looked into.
+    /// The image cannot be read.
     #[error("cannot read the files of the image {path}: {reason}")]
     Root {
         /// Its root file system.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// It is for other processors.
+    /// The program is for another processor architecture.
     #[error("`{program}` is a program for {machine}, and nodes are x86-64: compile it for x86-64")]
     Machine {
         /// The program.
         program: String,
-        /// What it is for.
+        /// The architecture.
         machine: String,
     },
-    /// It is for another libc, or an interpreter is absent.
+    /// The program needs another libc, or its interpreter is absent.
     #[error("`{program}` is run by {interpreter}, which the image {image} does not have: {advice}")]
     Interpreter {
         /// The program.
@@ -35,7 +35,7 @@ pub enum ProgramError {
         interpreter: String,
         /// The image's recipe.
         image: String,
-        /// What to do.
+        /// The next step for the user.
         advice: &'static str,
     },
     /// Its MPI is not in the image.
@@ -45,23 +45,23 @@ pub enum ProgramError {
         program: String,
         /// Its MPI.
         mpi: Mpi,
-        /// By which library.
+        /// The library that determines the MPI.
         library: String,
         /// The image's recipe.
         image: String,
-        /// What the image has instead, and what to do.
+        /// The MPI of the image, and the next step for the user.
         has_instead: String,
     },
-    /// It is linked to two implementations.
+    /// The program is linked to two MPI implementations.
     #[error(
         "`{program}` is linked to MPICH ({mpich}) and to Open MPI ({open_mpi}) at once: link it and its libraries to one of them"
     )]
     Mixed {
         /// The program.
         program: String,
-        /// A library of one.
+        /// A library of one implementation.
         mpich: String,
-        /// A library of the other.
+        /// A library of the other implementation.
         open_mpi: String,
     },
     /// A library is too old.
@@ -71,14 +71,14 @@ pub enum ProgramError {
     Version {
         /// The program or library.
         program: String,
-        /// What it needs, and of which library.
+        /// The required version, and its library.
         version: String,
         /// The image's recipe.
         image: String,
-        /// What it has, in words.
+        /// The version of the image, as a text.
         newest: String,
     },
-    /// Libraries are nowhere.
+    /// Libraries are missing.
     #[error(
         "`{program}` needs libraries that neither the image {image} nor {places} has: {libraries}; {advice}"
     )]
@@ -87,14 +87,14 @@ pub enum ProgramError {
         program: String,
         /// The image's recipe.
         image: String,
-        /// Where else was looked.
+        /// The other searched places.
         places: &'static str,
-        /// Their names, each with who needs it where that is another.
+        /// Names of the libraries, each with the library that needs it if that is not the program.
         libraries: String,
-        /// What to do.
+        /// The next step for the user.
         advice: &'static str,
     },
-    /// No shell to run anything with.
+    /// The image has no shell, which every workload needs.
     #[error(
         "the image {0} has no /bin/sh, which runs the workload: add busybox-static or dash to its recipe"
     )]

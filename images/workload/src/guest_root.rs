@@ -1,7 +1,7 @@
-//! An image's file tree as the guest will see it: paths through links, programs by name, shared
+//! An image's file tree as the guest sees it: paths through links, programs by name, shared
 //! libraries by the dynamic loader's rules.
 //!
-//! Called to choose an image, to see which libraries it lacks, and to check the workload's programs.
+//! Used to choose an image, to find missing libraries, and to check the workload's programs.
 
 use belljar_images::{Image, RootFile, root_tree};
 use object::read::ReadCache;
@@ -10,7 +10,7 @@ use std::io::Read;
 
 use crate::{Binary, Mpi, ProgramError};
 
-/// Where shells of the guest look for programs, as its init sets it.
+/// Folders of PATH in the guest, as its init sets it.
 pub const PROGRAMS: [&str; 6] = [
     "/usr/local/bin",
     "/usr/bin",
@@ -19,7 +19,7 @@ pub const PROGRAMS: [&str; 6] = [
     "/usr/sbin",
     "/sbin",
 ];
-/// Where the guest's dynamic loader looks last.
+/// Default search folders of the guest's dynamic loader.
 const LIBRARIES: [&str; 7] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -29,39 +29,39 @@ const LIBRARIES: [&str; 7] = [
     "/usr/lib",
     "/usr/local/lib",
 ];
-/// Where distributions name more folders for it, and how much is read of such a file.
+/// The folder with files of further search folders, and the maximum length of such a file in bytes.
 const CONFIGURATION: &str = "/etc/ld.so.conf";
 const CONFIGURED: &str = "/etc/ld.so.conf.d";
 const MOST_CONFIGURATION: u64 = 64 << 10;
-/// Links that lead from one to the next, as Linux bounds them.
+/// Maximum number of links in one path, as in Linux.
 const MOST_LINKS: usize = 40;
-/// Longest file that is read as a whole, in bytes.
+/// Maximum length of a file that is read whole, in bytes.
 const LONGEST_FILE: u64 = 4 << 30;
-/// Longest script of which the first line is read, in bytes.
+/// Maximum length of a script whose first line is read, in bytes.
 const FIRST_LINE: u64 = 256;
 
-/// What a file of the tree is made of.
+/// The content of a file of the tree.
 #[derive(Clone, Debug)]
 enum Content {
     Image(RootFile),
     Bytes(Vec<u8>),
 }
 
-/// An image's files and links, with what a run adds to them.
+/// Files and links of an image, with the files that a run adds.
 #[derive(Clone, Debug, Default)]
 pub struct GuestRoot {
     files: BTreeMap<String, Content>,
     links: BTreeMap<String, String>,
-    /// Where programs and libraries are looked for before the places that all systems have.
+    /// Search folders of programs and libraries before those of all systems.
     programs: Vec<String>,
     libraries: Vec<String>,
 }
 
 impl GuestRoot {
-    /// The tree of the root file system of `image`.
+    /// Reads the tree of the root file system of `image`.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// Returns an error if it cannot be read.
     pub fn open(image: &Image) -> Result<Self, ProgramError> {
         let tree = root_tree(&image.root).map_err(|source| ProgramError::Root {
             path: image.root.clone(),
@@ -85,7 +85,7 @@ impl GuestRoot {
         Ok(root)
     }
 
-    /// The folders of libraries that the system's configuration names.
+    /// Returns the folders of libraries in the system's configuration.
     fn configured_libraries(&self) -> Vec<String> {
         let listed = self.below(CONFIGURED).map(str::to_owned);
         let files = listed.chain(std::iter::once(CONFIGURATION.to_owned()));
@@ -100,7 +100,7 @@ impl GuestRoot {
         folders
     }
 
-    /// The first bytes of the file at the path `real`, so many at most. `None` when it is none, or cannot be read.
+    /// Returns at most `most` bytes from the start of the file at the path `real`. `None` if it is not a file or cannot be read.
     pub fn start(&self, real: &str, most: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         match self.files.get(real)? {
@@ -114,29 +114,29 @@ impl GuestRoot {
         Some(bytes)
     }
 
-    /// What the file at `path`, from `/`, holds, through links.
+    /// Returns the content of the file at the absolute `path`, through links.
     pub fn read(&self, path: &str) -> Option<Vec<u8>> {
         self.start(&self.real(path)?, LONGEST_FILE)
     }
 
-    /// Whether a file or link has this name, in whatever folder.
+    /// True if a file or link in any folder has this name.
     pub fn holds(&self, name: &str) -> bool {
         let mut paths = self.files.keys().chain(self.links.keys());
         paths.any(|path| path.rsplit('/').next() == Some(name))
     }
 
-    /// Adds a file that the run puts at `path`.
+    /// Adds a file of the run at `path`.
     pub fn add(&mut self, path: &str, bytes: &[u8]) {
         let content = Content::Bytes(bytes.to_vec());
         self.files.insert(path.to_owned(), content);
     }
 
-    /// Adds a link, for trees made of few words.
+    /// Adds a symbolic link.
     pub fn link(&mut self, path: &str, target: &str) {
         self.links.insert(path.to_owned(), target.to_owned());
     }
 
-    /// The path of the file that `path`, from `/`, leads to through links.
+    /// Resolves the links of the absolute `path`. Returns the path of the file.
     pub fn real(&self, path: &str) -> Option<String> {
         let mut real = String::new();
         let mut left: Vec<String> = parts(path);
@@ -163,7 +163,7 @@ impl GuestRoot {
         self.files.contains_key(&real).then_some(real)
     }
 
-    /// The path of a program that is called by `name`, by its path or along PATH.
+    /// Returns the path of the program `name`, which is a path or is searched along PATH.
     pub fn program(&self, name: &str) -> Option<String> {
         if name.contains('/') {
             return self.real(name);
@@ -173,14 +173,14 @@ impl GuestRoot {
         folders.find_map(|folder| self.real(&format!("{folder}/{name}")))
     }
 
-    /// The path of a library in the folders that the dynamic loader knows.
+    /// Returns the path of a library in the search folders of the dynamic loader.
     pub fn library(&self, name: &str) -> Option<String> {
         let own = self.libraries.iter().map(String::as_str);
         let mut folders = own.chain(LIBRARIES);
         folders.find_map(|folder| self.real(&format!("{folder}/{name}")))
     }
 
-    /// What the ELF file at the path `real` says; none of other files.
+    /// Reads the ELF file at the path `real`. `None` for other files.
     pub fn binary(&self, real: &str) -> Option<Binary> {
         match self.files.get(real)? {
             Content::Image(file) => Binary::read(&ReadCache::new(file.clone())),
@@ -188,14 +188,14 @@ impl GuestRoot {
         }
     }
 
-    /// The command in the first line of the script at the path `real`: an interpreter and its
+    /// Returns the command in the first line of the script at the path `real`: an interpreter and its
     /// arguments.
     pub fn interpreter(&self, real: &str) -> Option<Vec<String>> {
         let first = self.start(real, FIRST_LINE)?;
         interpreter_line(&first)
     }
 
-    /// Paths of files whose name in its folder begins with `start`, in `folder` and below.
+    /// Returns the paths of files in `folder` and below whose names begin with `start`.
     pub fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let start = format!("{folder}/");
         let from = self.files.range(start.clone()..);
@@ -203,7 +203,7 @@ impl GuestRoot {
             .take_while(move |path| path.starts_with(&start))
     }
 
-    /// True if nodes have the folder `path`, from `/`: one in which the image has a file, or one that init makes.
+    /// True if nodes have the folder with the absolute `path`: the image has a file in it, or init creates it.
     pub fn has_folder(&self, path: &str) -> bool {
         const MADE: [&str; 5] = ["/", "/root", "/tmp", "/dev/shm", "/run"];
         let path = match path.trim_end_matches('/') {
@@ -213,37 +213,37 @@ impl GuestRoot {
         MADE.contains(&path) || self.below(path).next().is_some()
     }
 
-    /// Paths of all files with `part` in them.
+    /// Returns the paths of all files that contain `part`.
     pub fn with_part<'a>(&'a self, part: &'a str) -> impl Iterator<Item = &'a str> {
         let paths = self.files.keys().map(String::as_str);
         paths.filter(move |path| path.contains(part))
     }
 
-    /// The program that launches ranks of `mpi`.
+    /// Returns the program that launches ranks of `mpi`.
     pub fn launcher(&self, mpi: Mpi) -> Option<&'static str> {
         let names = mpi.launchers().iter().copied();
         names.into_iter().find(|name| self.program(name).is_some())
     }
 
-    /// Whether it has `mpi`: its library and what launches its ranks.
+    /// True if it has `mpi`: the library and a launcher.
     pub fn has(&self, mpi: Mpi) -> bool {
         let mut libraries = mpi.libraries().iter();
         self.launcher(mpi).is_some() && libraries.any(|name| self.library(name).is_some())
     }
 
-    /// Whether there is a shell, which every workload needs.
+    /// True if there is a shell, which every workload needs.
     pub fn has_shell(&self) -> bool {
         self.real("/bin/sh").is_some()
     }
 }
 
-/// The parts of a path, the last one first.
+/// Returns the parts of a path in reverse order.
 fn parts(path: &str) -> Vec<String> {
     let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
     parts.rev().map(str::to_owned).collect()
 }
 
-/// An interpreter and its arguments, of a script that begins with `first`.
+/// Returns the interpreter and its arguments of a script that begins with `first`.
 pub fn interpreter_line(first: &[u8]) -> Option<Vec<String>> {
     let line = first.strip_prefix(b"#!")?;
     let line = line.split(|&byte| byte == b'\n').next()?;

@@ -1,8 +1,8 @@
-//! Shared libraries on this host, where its dynamic loader would find them.
+//! Shared libraries on this host, as its dynamic loader finds them.
 //!
-//! The order is that of glibc (`ld.so(8)`): RPATH where there is no RUNPATH, LD_LIBRARY_PATH,
-//! RUNPATH, `/etc/ld.so.cache`, and the folders that it knows by itself. What is no library for
-//! x86-64 is passed over, as the loader does.
+//! The search order is glibc's (`ld.so(8)`): RPATH if there is no RUNPATH, LD_LIBRARY_PATH,
+//! RUNPATH, `/etc/ld.so.cache`, and the default folders. Files that are not libraries for
+//! x86-64 are skipped, as the loader does.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::Binary;
 use crate::library::{Found, Object};
 
-/// Where the loader looks last.
+/// The loader's default folders.
 const FOLDERS: [&str; 6] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -22,25 +22,25 @@ const FOLDERS: [&str; 6] = [
     "/lib",
     "/usr/lib",
 ];
-/// Begins a cache in the form that glibc has written since 2.32.
+/// The first bytes of a cache in the format of glibc 2.32 and later.
 const CACHE_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-/// Bytes of the cache's head, and of an entry.
+/// Lengths of the cache's header and of an entry, in bytes.
 const HEAD: usize = 48;
 const ENTRY: usize = 24;
-/// Largest file that is read as a program or library.
+/// Maximum length of a program or library, in bytes.
 const LARGEST: u64 = 4 << 30;
 
-/// How this host finds libraries.
+/// The dynamic loader of this host.
 #[derive(Clone, Debug, Default)]
 pub struct HostLoader {
     /// LD_LIBRARY_PATH.
     library_path: Vec<PathBuf>,
-    /// What the cache has, by name.
+    /// Paths of the cache, by name.
     cache: BTreeMap<String, Vec<PathBuf>>,
 }
 
 impl HostLoader {
-    /// As the environment and the cache of this host say.
+    /// Reads the environment and the cache of this host.
     pub fn of_host() -> Self {
         let variable = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let folders = env::split_paths(&variable);
@@ -51,7 +51,7 @@ impl HostLoader {
         }
     }
 
-    /// A library in folders that the program itself or LD_LIBRARY_PATH names: no part of the
+    /// Returns a library in the folders of the program or of LD_LIBRARY_PATH, which are not part of the
     /// distribution.
     pub fn own(&self, object: &Object, name: &str) -> Option<(PathBuf, Object)> {
         let mut folders = object.folders_before();
@@ -61,21 +61,21 @@ impl HostLoader {
         paths.find_map(|path| open(&path, name))
     }
 
-    /// A library that all programs find.
+    /// Returns a library that all programs find.
     pub fn system(&self, name: &str) -> Option<(PathBuf, Object)> {
         let known = self.cache.get(name).into_iter().flatten().cloned();
         let folders = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
         known.chain(folders).find_map(|path| open(&path, name))
     }
 
-    /// A library as a program on this host gets it.
+    /// Returns the library that a program on this host loads.
     pub fn find(&self, object: &Object, name: &str) -> Option<Found> {
         let found = self.own(object, name).or_else(|| self.system(name));
         found.map(|(path, object)| Found::Open(path, object))
     }
 }
 
-/// The library at `path`, if it is one for this processor.
+/// Reads the library at `path`, if it is for this processor.
 fn open(path: &Path, name: &str) -> Option<(PathBuf, Object)> {
     let binary = read_binary(path)?;
     let fits = binary.is_for_nodes() && binary.is_loadable;
@@ -83,7 +83,7 @@ fn open(path: &Path, name: &str) -> Option<(PathBuf, Object)> {
     fits.then(|| (path.to_owned(), Object::new(name, folder, binary)))
 }
 
-/// What the ELF file at `path` says; none of other files, and of those that can't be read.
+/// Reads the ELF file at `path`. `None` for other files and unreadable files.
 pub fn read_binary(path: &Path) -> Option<Binary> {
     let mut file = fs::File::open(path).ok()?;
     let data = file.metadata().ok()?;
@@ -98,8 +98,8 @@ pub fn read_binary(path: &Path) -> Option<Binary> {
     Binary::read(&object::read::ReadCache::new(file))
 }
 
-/// What `/etc/ld.so.cache` has for plain x86-64: names and paths. Variants for certain
-/// processors are left out, as nodes' differ. A cache that is none is empty.
+/// Returns the names and paths in `/etc/ld.so.cache` for plain x86-64. Variants for certain
+/// processors are left out, since nodes have others. An invalid cache counts as empty.
 fn read_cache(bytes: &[u8]) -> BTreeMap<String, Vec<PathBuf>> {
     let mut cache: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     if !bytes.starts_with(CACHE_MAGIC) {

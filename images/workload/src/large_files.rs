@@ -1,9 +1,9 @@
 //! Large files of the workload, which nodes read from a disk.
 //!
-//! A file is large that has at least [`LEAST`](large_files::LEAST) bytes and is neither a program nor a script. It stays where it is
-//! until nodes are made: then its bytes are copied once into an EROFS image, an unnamed file in the user's cache,
-//! which the nodes share and which goes with the run. Never is one held in memory. Equal files give equal images.
-//! Called when plans are made, and by whoever makes nodes of them.
+//! A large file has at least [`LEAST`](large_files::LEAST) bytes and is neither a program nor a script. Its bytes are copied
+//! once, when nodes are created, into an EROFS image: an unnamed file in the user's cache, shared by the nodes
+//! and removed with the run. No file is held in memory. Equal files give equal images. Used for plans and for the
+//! creation of nodes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,93 +16,93 @@ use belljar_images::CacheError;
 use belljar_rootfs::{FileTree, Node, NodeId, NodeKind, TreeError, WriteError, Writer};
 use twox_hash::XxHash3_128;
 
-/// Bytes of the smallest large file.
+/// Length of the smallest large file, in bytes.
 pub const LEAST: u64 = 16 << 20;
-/// As files of the run disk have it.
+/// Permissions, as on the run disk.
 const MODE: u16 = 0o755;
-/// How programs and scripts begin.
+/// First bytes of programs and of scripts.
 const CALLED: [&[u8]; 2] = [b"\x7fELF", b"#!"];
 
-/// Why large files cannot be given to nodes.
+/// Error of the disk of large files.
 #[derive(Debug, thiserror::Error)]
 pub enum LargeFilesError {
-    /// There is no folder for their image.
+    /// There is no folder for the image.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// Their image cannot be written.
+    /// The image cannot be written.
     #[error(
         "cannot write the {size} bytes of the workload's large files to a disk in {folder}: {source}; make room there, or set XDG_CACHE_HOME to a folder that has it"
     )]
     Room {
-        /// Bytes of all of them.
+        /// Length of all files, in bytes.
         size: u64,
-        /// Where the image was to be.
+        /// The folder of the image.
         folder: PathBuf,
-        /// The host's reason.
+        /// The error of the host.
         source: io::Error,
     },
-    /// One of them cannot be read.
+    /// A file cannot be read.
     #[error("workload.files: cannot read {path} for `{name}`: {source}")]
     File {
         /// Its name in the guest.
         name: String,
-        /// Where it is.
+        /// Its path on this host.
         path: PathBuf,
-        /// The host's reason.
+        /// The error of the host.
         source: io::Error,
     },
-    /// One of them changed since the plan was made.
+    /// A file changed after the plan was made.
     #[error(
         "workload.files: {path} for `{name}` no longer has the {size} bytes that it had when the run began; leave it as it is while a run begins, and run again"
     )]
     Changed {
         /// Its name in the guest.
         name: String,
-        /// Where it is.
+        /// Its path on this host.
         path: PathBuf,
-        /// Bytes that it had.
+        /// Its former length, in bytes.
         size: u64,
     },
-    /// A name cannot stand in an image.
+    /// An image cannot have the name.
     #[error("workload.files: {0}; give it another name")]
     Name(#[from] TreeError),
-    /// All together cannot stand in an image.
+    /// The files exceed the limits of an image.
     #[error("workload.files: {0}")]
     Image(WriteError),
-    /// The image is no disk.
+    /// The image cannot be opened as a disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
 
-/// A file where it is.
+/// A file on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeFile {
-    /// Its place on this host.
+    /// Its path.
     pub path: PathBuf,
-    /// Its bytes when it was found.
+    /// Its length at the time of the plan, in bytes.
     pub size: u64,
 }
 
-/// The disk that nodes read large files from.
+/// The disk of large files.
 #[derive(Clone, Debug)]
 pub struct LargeDisk {
-    /// Their image.
+    /// The image.
     pub disk: Disk,
-    /// XXH3 of their names, sizes and bytes.
+    /// XXH3 of names, lengths and bytes.
     pub hash: u128,
 }
 
-/// The large files of a plan by their names in `/root`. Clones share the image once it is there.
+/// The large files of a plan by their names in `/root`. Clones share the image.
 #[derive(Clone, Debug, Default)]
 pub struct LargeFiles {
     files: BTreeMap<String, LargeFile>,
     disk: Arc<Mutex<Option<LargeDisk>>>,
 }
 
-/// The bytes of the file at `path`, if it is a large one.
+/// Returns the length of the file at `path` in bytes, if it is large.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Returns an error if it cannot be read.
 pub fn large_size(path: &Path) -> io::Result<Option<u64>> {
     let about = fs::metadata(path)?;
     if !about.is_file() || about.len() < LEAST {
@@ -115,7 +115,7 @@ pub fn large_size(path: &Path) -> io::Result<Option<u64>> {
 }
 
 impl LargeFiles {
-    /// Those of `files`.
+    /// Creates the large files from `files`.
     pub fn new(files: BTreeMap<String, LargeFile>) -> Self {
         Self {
             files,
@@ -123,20 +123,20 @@ impl LargeFiles {
         }
     }
 
-    /// Whether there is none.
+    /// True if there are no files.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Their names, in order, and where they are.
+    /// Returns names in order, with the paths on this host.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &LargeFile)> {
         self.files.iter().map(|(name, file)| (&**name, file))
     }
 
-    /// The disk of all of them, which is written when it is first asked for. Without files it has an empty folder.
+    /// Returns the disk, which the first call writes. Without files it has an empty folder.
     ///
     /// # Errors
-    /// See [`LargeFilesError`].
+    /// Returns a [`LargeFilesError`] if a file or the image fails.
     pub fn disk(&self) -> Result<LargeDisk, LargeFilesError> {
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(disk) = &*disk {
@@ -176,7 +176,7 @@ impl LargeFiles {
         Ok(LargeDisk { disk, hash })
     }
 
-    /// Their names as a tree, and the node of each.
+    /// Builds the tree of names. Returns it with the node of each file.
     fn tree(&self) -> Result<(FileTree, Vec<NodeId>), TreeError> {
         let mut tree = FileTree::default();
         let nodes = self.files.iter().map(|(name, file)| {
@@ -218,7 +218,7 @@ fn copy(
     })
 }
 
-/// A file whose bytes are hashed as they are read.
+/// A reader that hashes the bytes of a file.
 struct Hashed<'a> {
     bytes: File,
     hash: &'a mut XxHash3_128,

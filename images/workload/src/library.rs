@@ -1,8 +1,8 @@
-//! Which shared libraries a program gets, and where from.
+//! Shared libraries of a program, and their sources.
 //!
-//! [`Closure::of`](library::Closure::of) goes through a program and what it loads, as the dynamic loader does, and asks
-//! somebody for each library: [`HostLoader`] on this host, [`GuestRoot`] in an
-//! image, or both in turn ([`bring`](library::bring)), for a program that is to be taken along.
+//! [`Closure::of`](library::Closure::of) visits a program and its libraries as the dynamic loader does. The source of a library
+//! is [`HostLoader`] on this host, [`GuestRoot`] in an image, or both in turn ([`bring`](library::bring)) for a
+//! program of this host that runs on nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 use crate::binary::newest_glibc;
 use crate::{Binary, GuestRoot, HostLoader, Mpi};
 
-/// Most libraries that one program may load; more than any has.
+/// Maximum number of libraries of a program.
 const MOST: usize = 2000;
 
-/// A program or library, with what decides where its own libraries are looked for.
+/// A program or library, with the data that determine the search for its own libraries.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// Its name, for messages.
     pub label: String,
-    /// The folder that it lies in, which is `$ORIGIN`.
+    /// Its folder: the value of `$ORIGIN`.
     pub folder: PathBuf,
-    /// What it says.
+    /// Its requirements.
     pub binary: Binary,
-    /// RPATH folders of the libraries that loaded it and that have no RUNPATH.
+    /// RPATH folders of its loaders that have no RUNPATH.
     inherited: Vec<PathBuf>,
 }
 
 impl Object {
-    /// The program or library `label` in `folder`.
+    /// Creates the program or library `label` in `folder`.
     pub fn new(label: &str, folder: &Path, binary: Binary) -> Self {
         Self {
             label: label.to_owned(),
@@ -37,7 +37,7 @@ impl Object {
         }
     }
 
-    /// Folders that come before LD_LIBRARY_PATH: RPATH, which counts only without RUNPATH.
+    /// Returns the folders searched before LD_LIBRARY_PATH: RPATH, which only counts without RUNPATH.
     pub fn folders_before(&self) -> Vec<PathBuf> {
         match self.binary.runpath.is_empty() {
             true => self.handed_on(),
@@ -45,7 +45,7 @@ impl Object {
         }
     }
 
-    /// RPATH folders that count for libraries that it loads: a RUNPATH replaces its own, and not those of others.
+    /// Returns the RPATH folders for libraries that it loads: a RUNPATH replaces its own folders, but not those of its loaders.
     fn handed_on(&self) -> Vec<PathBuf> {
         let own = self.binary.rpath.iter();
         let own = own.filter(|_| self.binary.runpath.is_empty());
@@ -53,7 +53,7 @@ impl Object {
         own.chain(self.inherited.iter().cloned()).collect()
     }
 
-    /// Folders that come after it: RUNPATH.
+    /// Returns the folders searched after LD_LIBRARY_PATH: RUNPATH.
     pub fn folders_after(&self) -> Vec<PathBuf> {
         let own = self.binary.runpath.iter();
         own.map(|name| self.expand(name)).collect()
@@ -74,45 +74,45 @@ impl Object {
     }
 }
 
-/// Where a library was found.
+/// The result of a search for a library.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Where all that it needs is, too.
+    /// In a place that has all of its own libraries, too.
     Settled(Binary),
-    /// At this path, and its own libraries are to be found.
+    /// At this path; its own libraries must be searched.
     Open(PathBuf, Object),
 }
 
-/// A library that is too old: who needs what of which one.
+/// A library that is too old.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacking {
-    /// Who needs it.
+    /// The program or library that needs it.
     pub by: String,
-    /// Which library.
+    /// The library.
     pub library: String,
-    /// The version's name.
+    /// The required version.
     pub version: String,
-    /// The newest version of glibc that there is, if it is a part of that.
+    /// The newest available version of glibc, if the library belongs to glibc.
     pub newest: Option<Vec<u32>>,
 }
 
 /// All libraries of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Closure {
-    /// Those that are settled.
+    /// Libraries in a place with all of their own libraries.
     pub settled: BTreeSet<String>,
-    /// Those that were found elsewhere, and where.
+    /// Libraries found elsewhere, with their paths.
     pub open: BTreeMap<String, PathBuf>,
-    /// Those that were not found, and who needs them.
+    /// Missing libraries, with the program or library that needs each.
     pub missing: BTreeMap<String, String>,
-    /// Those that are too old.
+    /// Libraries that are too old.
     pub lacking: Vec<Lacking>,
-    /// Libraries of MPI implementations among all of these.
+    /// Libraries of MPI implementations.
     pub mpi: BTreeMap<Mpi, String>,
 }
 
 impl Closure {
-    /// The libraries of `program`, each as `find` finds it for who needs it.
+    /// Returns the libraries of `program`, each as `find` finds it for the program or library that needs it.
     pub fn of(program: Object, find: &mut dyn FnMut(&Object, &str) -> Option<Found>) -> Self {
         let mut closure = Self::default();
         let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -151,7 +151,7 @@ impl Closure {
     }
 }
 
-/// What libraries that were found do not have. The loader lets one without any versions pass.
+/// Returns the required versions that the found libraries lack. The loader accepts a library without versions.
 fn lacking(objects: &[Object], versions: &BTreeMap<String, BTreeSet<String>>) -> Vec<Lacking> {
     let mut all = Vec::new();
     for object in objects {
@@ -160,7 +160,7 @@ fn lacking(objects: &[Object], versions: &BTreeMap<String, BTreeSet<String>>) ->
                 continue;
             };
             let absent: Vec<&String> = needs.difference(has).collect();
-            // The newest of them says it all.
+            // The newest version implies the others.
             let newest = absent.iter().max_by_key(|name| version_key(name));
             if let Some(version) = newest {
                 all.push(Lacking {
@@ -175,13 +175,13 @@ fn lacking(objects: &[Object], versions: &BTreeMap<String, BTreeSet<String>>) ->
     all
 }
 
-/// The numbers in a version's name, by which they are in order.
+/// Returns the numbers in a version's name, which define its order.
 fn version_key(name: &str) -> Vec<u64> {
     let parts = name.split(|c: char| !c.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Whether a library belongs to glibc, whose parts must all be of one build.
+/// True if a library belongs to glibc, whose parts must be of one build.
 pub fn is_of_glibc(name: &str) -> bool {
     const NAMES: [&str; 10] = [
         "ld-linux-x86-64.so.2",
@@ -199,7 +199,7 @@ pub fn is_of_glibc(name: &str) -> bool {
 }
 
 /// Libraries that are empty since glibc 2.34, as `libc.so.6` has their functions. Programs linked to an
-/// older glibc name them.
+/// older glibc need them by name.
 pub const FORMER_PARTS: [&str; 5] = [
     "libanl.so.1",
     "libdl.so.2",
@@ -208,7 +208,7 @@ pub const FORMER_PARTS: [&str; 5] = [
     "libutil.so.1",
 ];
 
-/// True if the run brings `name` to nodes as an empty library: the image lacks the file, and its `libc.so.6` has the functions.
+/// True if the run adds `name` as an empty library: the image lacks the file, and its `libc.so.6` has the functions.
 pub fn is_former_part(root: &GuestRoot, name: &str) -> bool {
     let libc = || {
         root.library("libc.so.6")
@@ -218,14 +218,14 @@ pub fn is_former_part(root: &GuestRoot, name: &str) -> bool {
     FORMER_PARTS.contains(&name) && root.library(name).is_none() && libc().is_some_and(is_new)
 }
 
-/// Returns such a library, settled.
+/// Returns such a library.
 fn former_part(root: &GuestRoot, name: &str) -> Option<Found> {
     is_former_part(root, name).then(|| Found::Settled(Binary::default()))
 }
 
-/// The libraries of a program on this host that is to run on `root`: MPI and glibc are the
-/// image's, and so is everything that it has, but for what the program brings in folders of its own
-/// or needs newer.
+/// Returns the libraries of a program of this host that runs on `root`. MPI and glibc are the image's, and so are all
+/// libraries of the image, except those in the program's own folders and those that it needs in a newer
+/// version.
 pub fn bring(root: &GuestRoot, host: &HostLoader, program: Object) -> Closure {
     Closure::of(program, &mut |object, name| {
         if name.contains('/') {
@@ -252,8 +252,8 @@ pub fn bring(root: &GuestRoot, host: &HostLoader, program: Object) -> Closure {
     })
 }
 
-/// The libraries of a program of the run, as the guest's loader will find them: `library_path` is
-/// LD_LIBRARY_PATH, and folders that are not absolute count from `/root`.
+/// Returns the libraries of a program of the run, as the guest's loader finds them. `library_path` is
+/// LD_LIBRARY_PATH; relative folders start at `/root`.
 pub fn in_guest(root: &GuestRoot, library_path: &[String], program: Object) -> Closure {
     let searched: Vec<PathBuf> = library_path.iter().map(PathBuf::from).collect();
     Closure::of(program, &mut |object, name| {
@@ -269,7 +269,7 @@ pub fn in_guest(root: &GuestRoot, library_path: &[String], program: Object) -> C
         let by_path = || root.real(name).filter(|_| name.contains('/'));
         let known = || root.library(name).or_else(by_path);
         match own {
-            // What the image has, it has with all that belongs to it.
+            // The image has a library together with its own libraries.
             Some((real, binary)) if real.starts_with("/root/") => {
                 let folder = Path::new(&real).parent().unwrap_or(Path::new("/"));
                 let found = Object::new(name, folder, binary);

@@ -1,23 +1,23 @@
-//! The two MPI implementations that images have, by the names of their libraries and launchers.
+//! The two MPI implementations of images, by the names of their libraries and launchers.
 //!
-//! A name belongs to one of them or to neither. Asked by whoever looks at programs and images.
+//! A name belongs to one of them or to neither. Used for programs and images.
 
 use std::fmt;
 
 /// An MPI implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mpi {
-    /// MPICH and what is compatible with its binary interface.
+    /// MPICH, and libraries with its binary interface.
     Mpich,
     /// Open MPI.
     OpenMpi,
 }
 
 impl Mpi {
-    /// Both, the one that is tried first where nothing speaks for either first.
+    /// Both, in the order of trials without other evidence.
     pub const ALL: [Self; 2] = [Self::Mpich, Self::OpenMpi];
 
-    /// Whose library `name` is, such as `libmpi.so.40`; none of a library that is no MPI's.
+    /// Returns the implementation of the library `name`, such as `libmpi.so.40`. `None` for other libraries.
     pub fn of_library(name: &str) -> Option<Self> {
         let (stem, version) = name.split_once(".so")?;
         let version = version.trim_start_matches('.').split('.').next()?;
@@ -26,7 +26,7 @@ impl Mpi {
         if is_mpich {
             return Some(Self::Mpich);
         }
-        // Names that both have, told apart by their versions: MPICH's binary interface has 12.
+        // Both implementations have these names, with different versions: MPICH's binary interface has 12.
         let is_either = stem == "libmpi"
             || stem == "libmpifort"
             || ["libmpi_", "libmpi++"]
@@ -40,7 +40,7 @@ impl Mpi {
         }
     }
 
-    /// Its name in those of Debian's packages and of recipes.
+    /// Returns its name as part of the names of Debian's packages and of recipes.
     pub fn short_name(self) -> &'static str {
         match self {
             Self::Mpich => "mpich",
@@ -48,7 +48,7 @@ impl Mpi {
         }
     }
 
-    /// Programs that launch its ranks, the best known first.
+    /// Returns the programs that launch its ranks, the most common first.
     pub fn launchers(self) -> &'static [&'static str] {
         match self {
             Self::Mpich => &["mpiexec.hydra", "mpiexec.mpich"],
@@ -56,7 +56,7 @@ impl Mpi {
         }
     }
 
-    /// What the library of a rank is called.
+    /// Returns the name of the library of a rank.
     pub fn libraries(self) -> &'static [&'static str] {
         match self {
             Self::Mpich => &["libmpich.so.12", "libmpi.so.12"],
@@ -64,7 +64,7 @@ impl Mpi {
         }
     }
 
-    /// True if one of these packages of a distribution has it.
+    /// True if one of these packages of a distribution contains it.
     pub fn is_in(self, packages: &[String]) -> bool {
         let name = self.short_name();
         let is_its = |package: &String| {
@@ -74,7 +74,7 @@ impl Mpi {
         packages.iter().any(is_its)
     }
 
-    /// The names of both, for texts.
+    /// The names of both.
     pub fn other(self) -> Self {
         match self {
             Self::Mpich => Self::OpenMpi,

@@ -1,6 +1,6 @@
-//! What an image's MPI library says of its collective operations.
+//! Tables of collective algorithms of an image's MPI library.
 //!
-//! The tables are in the library's file, and are read from it: what they say is what the run's ranks went by. Called by
+//! The tables are read from the library's file, so they are those of the run's ranks. Used by
 //! `belljar trace matrix`.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use belljar_trace::{Implementation, MpiLibrary};
 
 use crate::{GuestRoot, Mpi};
 
-/// Why there are no tables.
+/// Error of reading tables.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     /// The image has no such library.
@@ -20,28 +20,28 @@ pub enum LibraryError {
         "the image has no MPICH and no Open MPI library, which says how collective operations are carried out; name the library's file with --library"
     )]
     None,
-    /// The library can't be read.
+    /// The library cannot be read.
     #[error("cannot read the library {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the host says.
+        /// The error of the host.
         source: io::Error,
     },
-    /// It has no tables.
+    /// The library has no tables.
     #[error("{path}: {source}")]
     Tables {
         /// The file, here or in the image.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         source: TableError,
     },
 }
 
-/// The tables of the MPI library in an image: MPICH's, or where that is not there or is not `first`, Open MPI's.
+/// Reads the tables of the MPI library in an image: MPICH's, or Open MPI's if MPICH is absent or not `first`.
 ///
 /// # Errors
-/// When it has none, or they are not there.
+/// Returns an error if the image has no MPI library, or if the library has no tables.
 pub fn tables_in(root: &GuestRoot, first: Implementation) -> Result<Tables, LibraryError> {
     let kinds = match first.library() {
         MpiLibrary::Mpich | MpiLibrary::Unknown => [Mpi::Mpich, Mpi::OpenMpi],
@@ -54,10 +54,10 @@ pub fn tables_in(root: &GuestRoot, first: Implementation) -> Result<Tables, Libr
     of_bytes(&bytes, Path::new(&path))
 }
 
-/// The tables of the MPI library in a file of this host.
+/// Reads the tables of the MPI library in a file of this host.
 ///
 /// # Errors
-/// When it can't be read, or they are not there.
+/// Returns an error if the file cannot be read, or if it has no tables.
 pub fn tables_of(path: &Path) -> Result<Tables, LibraryError> {
     let mut bytes = Vec::new();
     let read =

@@ -1,4 +1,4 @@
-//! Programs as a compiler makes them, and damaged ones. Without gcc that is skipped loudly.
+//! Compiled programs, and damaged ones. Without gcc the tests are skipped with a message.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::large_files::LargeFiles;
 use crate::library::{Closure, Found, Object, bring};
 use crate::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
 
-/// A folder with what gcc made in it; `None` where there is no gcc.
+/// A folder of programs that gcc compiled; `None` without gcc.
 struct Made(tempfile::TempDir);
 
 impl Made {
@@ -45,7 +45,7 @@ impl Made {
         path
     }
 
-    /// A library that is called `name` and has the function `function`.
+    /// Compiles a library `name` with the function `function`.
     fn library(&self, name: &str, function: &str) -> PathBuf {
         let soname = format!("-Wl,-soname,{}", name.rsplit('/').next().unwrap());
         let source = format!("int {function}(void) {{ return 1; }}");
@@ -57,7 +57,7 @@ impl Made {
     }
 }
 
-/// A tree with a shell, this host's libc and loader, and MPICH's library and launcher.
+/// Returns a tree with a shell, this host's libc and loader, and MPICH's library and launcher.
 fn root(made: &Made) -> GuestRoot {
     let mut root = GuestRoot::default();
     let host = HostLoader::of_host();
@@ -83,7 +83,7 @@ fn root(made: &Made) -> GuestRoot {
     root
 }
 
-/// What is said of `files` and a command that calls the first.
+/// Checks `files` with a command that calls the first one.
 fn said(
     root: &GuestRoot,
     environment: &[(&str, &str)],
@@ -104,7 +104,7 @@ fn said(
     lines(root, workload)
 }
 
-/// A line of each program, or why the first that cannot run cannot.
+/// Returns a line for each program, or the error of the first program that cannot run.
 fn lines(root: &GuestRoot, workload: Workload<'_>) -> Result<Vec<String>, ProgramError> {
     let checked = check(root, workload)?.into_iter();
     let lines = checked.filter_map(|(_, checked)| checked.transpose());
@@ -142,7 +142,7 @@ fn a_binary_says_what_it_needs() {
     damage(&fs::read(made.path("old")).unwrap());
 }
 
-/// Whatever a byte is changed to, and wherever the file ends, reading ends.
+/// Reading ends for every changed byte and every length of a file.
 fn damage(whole: &[u8]) {
     for at in (0..whole.len()).step_by(7) {
         let mut bytes = whole.to_vec();
@@ -159,7 +159,7 @@ fn other_files_are_no_binaries() {
     }
 }
 
-/// An ELF header of 64 bits for `machine`, and nothing else.
+/// Returns a 64-bit ELF header for `machine`.
 fn header(machine: u16) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -182,11 +182,11 @@ fn programs_for_other_machines_are_refused() {
     short[4] = 1;
     let error = said(&root, &[], &[("a.out", short)]).unwrap_err();
     assert!(error.to_string().contains("x32"), "{error}");
-    // The kernel runs programs of 32 bits, whatever they are made of.
+    // The kernel runs all 32-bit programs.
     let mut narrow = header(EM_386);
     narrow[4] = 1;
     assert_eq!(said(&root, &[], &[("a.out", narrow)]), Ok(Vec::new()));
-    // What nobody calls may be anything.
+    // Files outside the command may have any content.
     let data = [
         ("run.sh", b"#!/bin/sh\n".to_vec()),
         ("a.out", header(EM_AARCH64)),
@@ -312,7 +312,7 @@ fn a_program_brings_what_the_image_lacks_and_no_more() {
     let brought: Vec<_> = closure.open.keys().map(String::as_str).collect();
     assert_eq!(brought, ["libf.so.1", "libg.so.1"]);
     assert!(closure.settled.contains("libc.so.6") && closure.missing.is_empty());
-    // What only the distribution has, the image need not have twice.
+    // A library of the distribution is not added to an image that has it.
     fs::remove_file(made.path("lib/libg.so.1")).unwrap();
     let closure = bring(&root, &host, program.clone());
     assert_eq!(closure.missing["libg.so.1"], "libf.so.1");
@@ -380,7 +380,7 @@ fn a_library_by_its_path_is_told_as_such() {
     let root = root(&made);
     let source = "int f(void) { return 1; }";
     let library = made.gcc("libf.so", source, &["-shared", "-fPIC"]);
-    // Without a name of its own a library is needed by the path that the linker was given.
+    // A library without DT_SONAME is needed by its path on the command line of the linker.
     made.gcc("x", MAIN, &[library.to_str().unwrap()]);
     let program = Object::new("x", &made.path(""), made.binary("x"));
     let closure = bring(&root, &HostLoader::of_host(), program);
