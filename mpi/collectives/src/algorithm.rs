@@ -1,17 +1,12 @@
-//! Algorithms by their names, and their schedules.
+//! Algorithms by their names.
 //!
 //! An algorithm is a function of the call alone: it returns the caller's own part, without other ranks' calls. The names are MPICH's;
 //! algorithms that only Open MPI has are in `open_mpi`. Used once an algorithm was chosen, by [`Tables`](crate::Tables) or otherwise.
 
 use serde::{Deserialize, Serialize};
 
-use crate::algorithms::{
-    allgather, allreduce, alltoall, broadcast, gather, reduce, reduce_scatter, scan, scatter,
-};
-use crate::call::Call;
-use crate::nodes::{NodeComposition, Stage};
+use crate::nodes::NodeComposition;
 use crate::open_mpi::OpenMpiAlgorithm;
-use crate::schedule::{Builder, Schedule};
 
 /// The algorithm of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,7 +73,7 @@ pub enum Algorithm {
     ScanRecursiveDoubling,
     /// An algorithm that only Open MPI has.
     OpenMpi(OpenMpiAlgorithm),
-    /// Stages on nodes and among nodes, which are given separately ([`Stage`]).
+    /// Stages on nodes and among nodes, which are given separately ([`Stage`](crate::Stage)).
     OnNodes(NodeComposition),
 }
 
@@ -249,61 +244,5 @@ impl Algorithm {
                 | Self::AllgathervRecursiveDoubling
                 | Self::ReduceScatterNoncommutative
         )
-    }
-
-    /// Returns the caller's part of the operation. It is empty for a communicator of one, and for invalid calls. These are calls by a
-    /// non-member, with an invalid root, with fewer pieces than members, or with a number of members that the algorithm does not support.
-    pub fn schedule(self, call: &Call) -> Schedule {
-        let mut builder = Builder::default();
-        self.build(call, &mut builder);
-        builder.finish()
-    }
-
-    /// Returns the caller's part of the operation by its stages, or by the algorithm if there are none.
-    pub fn schedule_of(self, call: &Call, stages: &[Stage]) -> Schedule {
-        match stages {
-            [] => self.schedule(call),
-            stages => Schedule::of_stages(stages),
-        }
-    }
-
-    pub(crate) fn build(self, call: &Call, to: &mut Builder) {
-        let unfit = self.needs_power_of_two() && !call.members.is_power_of_two();
-        if !call.is_sound() || call.members == 1 || unfit {
-            return;
-        }
-        match self {
-            Self::BarrierDissemination => scan::dissemination(call, to),
-            Self::BroadcastBinomial => broadcast::binomial(call, to),
-            Self::BroadcastScatterRecursiveDoublingAllgather => broadcast::doubling(call, to),
-            Self::BroadcastScatterRingAllgather => broadcast::ring(call, to),
-            Self::GatherBinomial => gather::binomial(call, to),
-            Self::GathervLinear => gather::linear(call, to),
-            Self::ScatterBinomial => scatter::binomial(call, to),
-            Self::ScattervLinear => scatter::linear(call, to),
-            Self::AllgatherRecursiveDoubling => allgather::doubling(call, to),
-            Self::AllgatherBrucks => allgather::brucks(call, to),
-            Self::AllgatherRing => allgather::ring(call, to),
-            Self::AllgathervRecursiveDoubling => allgather::doubling_pieces(call, to),
-            Self::AllgathervBrucks => allgather::brucks_pieces(call, to),
-            Self::AllgathervRing => allgather::ring_pieces(call, to),
-            Self::AlltoallBrucks => alltoall::brucks(call, to),
-            Self::AlltoallScattered => alltoall::scattered(call, to),
-            Self::AlltoallPairwise => alltoall::pairwise(call, to),
-            Self::AlltoallPairwiseReplace => alltoall::replace(call, to),
-            Self::AlltoallvScattered => alltoall::scattered_pieces(call, to),
-            Self::AlltoallvPairwiseReplace => alltoall::replace_pieces(call, to),
-            Self::ReduceBinomial => reduce::binomial(call, to),
-            Self::ReduceScatterGather => reduce::scatter_gather(call, to),
-            Self::AllreduceRecursiveDoubling => allreduce::doubling(call, to),
-            Self::AllreduceReduceScatterAllgather => allreduce::scatter_allgather(call, to),
-            Self::AllreduceByNode | Self::OnNodes(_) => {}
-            Self::ReduceScatterRecursiveHalving => reduce_scatter::halving(call, to),
-            Self::ReduceScatterPairwise => reduce_scatter::pairwise(call, to),
-            Self::ReduceScatterRecursiveDoubling => reduce_scatter::doubling(call, to),
-            Self::ReduceScatterNoncommutative => reduce_scatter::noncommutative(call, to),
-            Self::ScanRecursiveDoubling => scan::doubling(call, to),
-            Self::OpenMpi(own) => own.build(call, to),
-        }
     }
 }

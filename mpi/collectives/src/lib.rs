@@ -5,8 +5,8 @@
 //! each. The supported libraries are MPICH 4.0 and Open MPI 4.1. This crate does not depend on guests, traces or times.
 //! Used by the analysis of traffic.
 //!
-//! From top to bottom: `algorithm` names the schedules built by `algorithms`, which use `call` and `schedule`; `tables`
-//! use `call`.
+//! From top to bottom: `build` makes the schedule of an `algorithm` with the implementations in `algorithms`, which use
+//! `call` and `schedule`; `tables` choose an `algorithm` for a `call`.
 //!
 //! ```
 //! use belljar_collectives::{Algorithm, Call, Operation};
@@ -17,10 +17,12 @@
 //! assert_eq!(sends, [(2, 8000), (1, 8000)]);
 //! ```
 
-/// Algorithms by their names, and their schedules.
+/// Algorithms by their names.
 mod algorithm;
 /// Implementation of each algorithm, by operation.
 mod algorithms;
+/// Schedules of algorithms.
+mod build;
 /// A rank's arguments of a collective operation.
 mod call;
 /// The tables in a library's file.

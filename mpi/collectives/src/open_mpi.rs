@@ -5,7 +5,7 @@
 //! whole messages: the rules request no segments. `basic` implements the operations that `tuned` does not, and `libnbc` the nonblocking
 //! ones. Used by [`Tables`](crate::Tables) and by algorithms composed of other operations.
 
-/// Algorithms by their names, and their schedules.
+/// Algorithms by their names.
 mod algorithm;
 /// Choice of algorithms.
 mod rules;
@@ -15,7 +15,6 @@ use belljar_mpi::Operation;
 
 use crate::call::Call;
 use crate::library;
-use crate::schedule::Builder;
 
 pub use algorithm::OpenMpiAlgorithm;
 use rules::tuned;
@@ -117,13 +116,6 @@ fn is_nothing(call: &Call) -> bool {
         | Operation::NeighborAlltoall
         | Operation::NeighborAlltoallv
         | Operation::NeighborAlltoallw => false,
-    }
-}
-
-/// Builds the caller's part of an operation that is part of another one.
-pub(crate) fn build(call: &Call, to: &mut Builder) {
-    if let Some(algorithm) = choose(call) {
-        algorithm.build(call, to);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::nodes::Stage;
+use crate::call::Call;
 
 /// The action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Step {
 /// A rank's steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
 }
 
 impl Schedule {
@@ -71,32 +71,6 @@ impl Schedule {
         Self { steps }
     }
 
-    /// Returns the schedules of stages, one after the other.
-    #[must_use]
-    pub fn of_stages(stages: &[Stage]) -> Self {
-        let mut steps = Vec::new();
-        for stage in stages {
-            let before = steps.len() as u32;
-            let rank = |place: u32| stage.ranks.get(place as usize).copied().unwrap_or(u32::MAX);
-            let schedule = stage.algorithm.schedule(&stage.call);
-            steps.extend(schedule.steps.iter().map(|step| Step {
-                action: match step.action {
-                    Action::Send { to, bytes } => Action::Send {
-                        to: rank(to),
-                        bytes,
-                    },
-                    Action::Receive { from, bytes } => Action::Receive {
-                        from: rank(from),
-                        bytes,
-                    },
-                    own => own,
-                },
-                needs: after(&step.needs, before),
-            }));
-        }
-        Self { steps }
-    }
-
     /// Returns its sends: the receiving rank, and the bytes.
     pub fn sends(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.steps.iter().filter_map(|step| match step.action {
@@ -107,7 +81,7 @@ impl Schedule {
 }
 
 /// Returns a step's prerequisites when its schedule follows `before` steps, which are its prerequisites if it had no others.
-fn after(needs: &Range<u32>, before: u32) -> Range<u32> {
+pub(crate) fn after(needs: &Range<u32>, before: u32) -> Range<u32> {
     match needs.end {
         0 => 0..before,
         end => needs.start + before..end + before,
@@ -132,8 +106,10 @@ pub(crate) enum Note {
 }
 
 /// Builds a schedule.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Builder {
+    /// Builds an operation that is part of another one.
+    compose: fn(&Call, &mut Self),
     steps: Vec<Step>,
     /// Prerequisites of the steps that are begun now.
     needs: Range<u32>,
@@ -142,13 +118,28 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// Creates a builder that records notes on data.
+    /// Creates a builder. `compose` builds operations that are part of others.
+    pub(crate) fn new(compose: fn(&Call, &mut Self)) -> Self {
+        Self {
+            compose,
+            steps: Vec::new(),
+            needs: 0..0,
+            notes: None,
+        }
+    }
+
+    /// Makes the builder record notes on data.
     #[cfg(test)]
-    pub(crate) fn noting() -> Self {
+    pub(crate) fn noting(self) -> Self {
         Self {
             notes: Some(Vec::new()),
-            ..Self::default()
+            ..self
         }
+    }
+
+    /// Builds an operation that is part of the present one.
+    pub(crate) fn part(&mut self, call: &Call) {
+        (self.compose)(call, self);
     }
 
     /// Returns the schedule.

@@ -98,7 +98,7 @@ pub(crate) fn carry_out(
 
 impl Rank {
     fn new(algorithm: Algorithm, call: &Call, state: State) -> Self {
-        let mut builder = Builder::noting();
+        let mut builder = Builder::new(crate::build::part).noting();
         algorithm.build(call, &mut builder);
         let (schedule, notes) = builder.finish_noted();
         assert_eq!(schedule, algorithm.schedule(call));

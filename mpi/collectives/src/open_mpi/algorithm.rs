@@ -1,12 +1,7 @@
-//! Open MPI's own algorithms by their names, and their schedules.
+//! Open MPI's own algorithms by their names.
 //!
 //! "Linear" is the library's name for an operation without a tree. Used by [`Algorithm`](crate::Algorithm).
 
-use crate::algorithms::open_mpi::{
-    allgather, allreduce, alltoall, barrier, broadcast, gather, reduce, reduce_scatter,
-};
-use crate::call::Call;
-use crate::schedule::Builder;
 use serde::{Deserialize, Serialize};
 
 /// An algorithm of Open MPI that MPICH does not have.
@@ -165,60 +160,4 @@ impl OpenMpiAlgorithm {
         Self::ReduceScatterButterfly,
         Self::ScanLinear,
     ];
-
-    /// Builds the caller's part of a valid call of a communicator of at least two members.
-    pub(crate) fn build(self, call: &Call, to: &mut Builder) {
-        let build = match self {
-            Self::Nothing => return,
-            Self::BarrierLinear => barrier::linear,
-            Self::BarrierRecursiveDoubling => barrier::doubling,
-            Self::BarrierTree => barrier::tree,
-            Self::BroadcastLinear => broadcast::linear,
-            Self::BroadcastChain => broadcast::chain,
-            Self::BroadcastSplitBinaryTree => broadcast::split_binary,
-            Self::BroadcastBinaryTree => broadcast::binary,
-            Self::BroadcastBinomialTree => broadcast::binomial,
-            Self::BroadcastKnomialTree => broadcast::knomial,
-            Self::BroadcastScatterAllgather => broadcast::scatter_allgather,
-            Self::BroadcastSwappedBinomialTree => broadcast::swapped_binomial,
-            Self::GatherLinear => gather::linear,
-            Self::GatherLinearSynchronised => gather::synchronised,
-            Self::GathervLinear => gather::pieces,
-            Self::ScatterLinear => gather::scatter,
-            Self::ScattervLinear => gather::scatter_pieces,
-            Self::AllgatherLinear => allgather::linear,
-            Self::AllgatherNeighborExchange => allgather::neighbor,
-            Self::AllgathervLinear => allgather::linear_pieces,
-            Self::AllgathervRing => allgather::ring_pieces,
-            Self::AllgathervNeighborExchange => allgather::neighbor_pieces,
-            Self::AllgathervGatherBroadcast => allgather::gather_broadcast,
-            Self::AlltoallLinear => alltoall::linear,
-            Self::AlltoallPairwise => alltoall::pairwise,
-            Self::AlltoallInPlace => alltoall::in_place,
-            Self::AlltoallvLinear => alltoall::linear_pieces,
-            Self::AlltoallvPairwise => alltoall::pairwise_pieces,
-            Self::AlltoallvNonempty => alltoall::linear_nonempty,
-            Self::AlltoallwInPlace => alltoall::in_place_opposite,
-            Self::AlltoallvInPlace => alltoall::in_place_pieces,
-            Self::ReduceLinear => reduce::linear,
-            Self::ReduceChain => reduce::chain,
-            Self::ReduceBinaryTree => reduce::binary,
-            Self::ReduceOrderedBinaryTree => reduce::ordered_binary,
-            Self::ReduceHalvingGather => reduce::halving_gather,
-            Self::ReduceSwappedBinomialTree => reduce::swapped_binomial,
-            Self::ReduceSwappedChain => reduce::swapped_chain,
-            Self::AllreduceLinear => allreduce::linear,
-            Self::AllreduceBinomialTree => allreduce::binomial,
-            Self::AllreduceReduceBroadcast => allreduce::reduce_broadcast,
-            Self::AllreduceRing => allreduce::ring,
-            Self::AllreduceShiftedRing => allreduce::shifted_ring,
-            Self::AllreduceHalvingDoubling => allreduce::halving_doubling,
-            Self::ReduceScatterByRoot => reduce_scatter::by_root,
-            Self::ReduceScatterBinomialTree => reduce_scatter::binomial,
-            Self::ReduceScatterRing => reduce_scatter::ring,
-            Self::ReduceScatterButterfly => reduce_scatter::butterfly,
-            Self::ScanLinear => reduce::scan,
-        };
-        build(call, to);
-    }
 }

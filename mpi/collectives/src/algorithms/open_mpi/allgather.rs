@@ -8,7 +8,6 @@ use crate::algorithms::parts::{Parts, numbers};
 use belljar_mpi::Operation;
 
 use crate::call::Call;
-use crate::open_mpi;
 use crate::schedule::Builder;
 
 /// Builds messages of each block to all ranks, all at once.
@@ -109,5 +108,5 @@ pub(crate) fn gather_broadcast(call: &Call, to: &mut Builder) {
     let gathered = Call::new(Operation::Gatherv, call.members, call.rank);
     gather_pieces(&gathered.pieces(vec![own], call.received.clone()), to);
     let whole = Call::new(Operation::Broadcast, call.members, call.rank);
-    open_mpi::build(&whole.elements(1, parts.total()), to);
+    to.part(&whole.elements(1, parts.total()));
 }

@@ -9,7 +9,6 @@ use crate::algorithms::parts::{Parts, numbers};
 use belljar_mpi::Operation;
 
 use crate::call::Call;
-use crate::open_mpi;
 use crate::schedule::Builder;
 
 /// Builds messages from all ranks directly to rank 0, and back.
@@ -35,7 +34,7 @@ pub(crate) fn reduce_broadcast(call: &Call, to: &mut Builder) {
             in_place: false,
             ..call.clone()
         };
-        open_mpi::build(&part, to);
+        to.part(&part);
     }
 }
 

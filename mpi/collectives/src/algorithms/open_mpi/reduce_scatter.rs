@@ -10,7 +10,6 @@ use crate::algorithms::scatter;
 use belljar_mpi::Operation;
 
 use crate::call::Call;
-use crate::open_mpi;
 use crate::schedule::Builder;
 
 /// Returns the reduction of all data to rank 0, as its first step.
@@ -36,11 +35,11 @@ pub(crate) fn by_root(call: &Call, to: &mut Builder) {
         return;
     };
     let total = Parts::of(pieces.iter().copied()).total();
-    open_mpi::build(&whole(call, total), to);
+    to.part(&whole(call, total));
     let part = Call::new(Operation::Scatter, call.members, call.rank);
     match call.operation {
         Operation::ReduceScatterBlock => {
-            open_mpi::build(&part.elements(call.count, call.element), to);
+            to.part(&part.elements(call.count, call.element));
         }
         _ => {
             let own = vec![pieces[call.rank as usize]];
