@@ -13,7 +13,7 @@ use crate::mpirun::request::Part;
 use belljar_workload::check::{can_start, describe, fits, missing};
 use belljar_workload::guest_root::interpreter_line;
 use belljar_workload::host_loader::read_binary;
-use belljar_workload::library::{Closure, Found, Object, bring};
+use belljar_workload::library::{Closure, LibraryLocation, Object, bring};
 use belljar_workload::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
 
 /// Largest script whose text is read, in bytes.
@@ -234,7 +234,7 @@ impl Trial<'_> {
             let path = self.root.library(name)?;
             let binary = self.root.binary(&path)?;
             let found = Object::new(name, Path::new("/"), binary);
-            Some(Found::Open(PathBuf::from(path), found))
+            Some(LibraryLocation::Open(PathBuf::from(path), found))
         });
         closure.mpi.into_keys().collect()
     }
