@@ -15,7 +15,7 @@ use super::kinds::{self, NodeKind};
 use super::launchers;
 use super::secure_shell::SecureShell;
 use crate::plan::run_disk::FORMER_PARTS_FOLDER;
-use crate::scenario::{Image as ImageTable, Scenario};
+use crate::scenario::{ImageTable, Scenario};
 use crate::slurm::SlurmPlan;
 use belljar_workload::check::{self, Checked, Workload};
 use belljar_workload::large_files::LargeFiles;

@@ -69,7 +69,7 @@ pub enum PartsError {
 }
 
 /// Shared parts of nodes.
-pub(crate) struct Parts {
+pub(crate) struct SharedParts {
     /// Shared parts of the nodes of each image.
     images: Vec<ImageParts>,
     makers: Makers,
@@ -104,7 +104,7 @@ pub(crate) struct DiskHashes {
     pub(crate) large_files: Option<u128>,
 }
 
-impl Parts {
+impl SharedParts {
     /// Reads the image, packs the run disk and writes the disk of large files.
     pub(crate) fn load(plan: &Plan) -> Result<Self, PartsError> {
         let mut parts = Self::of_template(plan)?;

@@ -29,7 +29,7 @@ pub(super) fn build(path: &Path, network: &Network, hosts: u32) -> Result<Topolo
         path: path.to_owned(),
         source,
     })?;
-    Builder {
+    GraphBuilder {
         path,
         parts: parts(network),
         per_switch: network.hosts_per_switch,
@@ -37,7 +37,7 @@ pub(super) fn build(path: &Path, network: &Network, hosts: u32) -> Result<Topolo
     .build(&graph, hosts)
 }
 
-struct Builder<'a> {
+struct GraphBuilder<'a> {
     path: &'a Path,
     parts: PartSpecs,
     per_switch: Option<u32>,
@@ -49,7 +49,7 @@ const LINK_ATTRIBUTES: [&str; 4] = ["bandwidth", "latency", "queue", "cost"];
 /// Attributes of edges besides bandwidth and latency.
 type Extras = Vec<(LinkId, Option<u8>, Option<u64>)>;
 
-impl Builder<'_> {
+impl GraphBuilder<'_> {
     fn build(&self, graph: &Graph, hosts: u32) -> Result<Topology, NetworkError> {
         let mut places = Vec::new();
         let mut names = [Vec::new(), Vec::new()];
