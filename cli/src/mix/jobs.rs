@@ -9,7 +9,7 @@ use std::sync::Arc;
 use belljar_files::open_input;
 use belljar_sim::figures::counted_as;
 use belljar_sim::{Random, Seed};
-use belljar_simulate::{Distribution, Flow, Job, Log, Nanos, Pattern, Traffic};
+use belljar_simulate::{Distribution, Job, JobTraffic, Log, Nanos, Pattern, RankFlow};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,7 +33,7 @@ pub struct TracedTraffic {
     /// Run time of its program.
     pub duration: Nanos,
     /// Its messages, over that time.
-    pub traffic: Arc<Traffic>,
+    pub traffic: Arc<JobTraffic>,
     /// Its number, assigned by the implementation of [`Traced`].
     pub run: usize,
 }
@@ -311,7 +311,7 @@ fn of_log(
 struct Known {
     ranks: Option<u32>,
     duration: Option<Nanos>,
-    traffic: Arc<Traffic>,
+    traffic: Arc<JobTraffic>,
     run: Option<usize>,
 }
 
@@ -357,11 +357,11 @@ fn known(
 }
 
 /// The traffic of a pattern among this number of ranks; empty without a pattern.
-fn pattern(source: &Source, ranks: u32) -> Result<Traffic, MixFileError> {
+fn pattern(source: &Source, ranks: u32) -> Result<JobTraffic, MixFileError> {
     /// Maximum number of pairs of ranks of one job.
     const MOST: u64 = 1 << 26;
     let Some(name) = &source.pattern else {
-        return Ok(Traffic::default());
+        return Ok(JobTraffic::default());
     };
     let pattern = match name.as_str() {
         "silent" => Pattern::Silent,
@@ -389,11 +389,11 @@ fn pattern(source: &Source, ranks: u32) -> Result<Traffic, MixFileError> {
             "given with a pattern, such as 1 Gb/s",
         ));
     }
-    Ok(Traffic::of(pattern, ranks, rate))
+    Ok(JobTraffic::of(pattern, ranks, rate))
 }
 
 /// Ranks and traffic of a file with lines `from,to,bits per second`.
-fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
+fn matrix(path: &Path) -> Result<(u32, JobTraffic), MixFileError> {
     let failed = |reason: String| MixFileError::File {
         path: path.to_owned(),
         reason,
@@ -423,7 +423,7 @@ fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
                 }
                 ranks = ranks.max(from + 1).max(to + 1);
                 let rate = rate as u64;
-                flows.push(Flow { from, to, rate });
+                flows.push(RankFlow { from, to, rate });
             }
             // A line of names may come first.
             None if number == 0 => {}
@@ -435,5 +435,5 @@ fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
             }
         }
     }
-    Ok((ranks, Traffic { flows }))
+    Ok((ranks, JobTraffic { flows }))
 }

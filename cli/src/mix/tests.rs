@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use belljar_simulate::{Flow, Machine, Traffic, simulate};
+use belljar_simulate::{JobTraffic, Machine, RankFlow, simulate};
 
 use super::combinations::of;
 use super::*;
@@ -42,8 +42,8 @@ impl Traced for One {
                 ranks: 4,
                 run: 0,
                 duration: 5_000_000_000,
-                traffic: Arc::new(Traffic {
-                    flows: vec![Flow {
+                traffic: Arc::new(JobTraffic {
+                    flows: vec![RankFlow {
                         from: 0,
                         to: 3,
                         rate: 7,

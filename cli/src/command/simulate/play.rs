@@ -7,7 +7,7 @@ use belljar_cli::mix::Level;
 use belljar_fabric::{Settings, Topology};
 use belljar_networks::LinkLoad;
 use belljar_replay::ContentionState;
-use belljar_simulate::{AsLong, Machine, Progress, Simulated, Simulation, Step};
+use belljar_simulate::{AsLong, JobProgress, Machine, Simulated, Simulation, SimulationStep};
 
 use super::Wanted;
 use super::messages::{self, Messages};
@@ -18,7 +18,7 @@ use crate::command::terminal::watch::Watch;
 pub(super) type Outcome = (Simulated, Vec<LinkLoad>);
 
 /// Jobs in progress whose state can be saved.
-pub(super) trait Saved: Progress {
+pub(super) trait Saved: JobProgress {
     /// All changing data that the simulation's own state lacks.
     fn save(&self) -> Option<ContentionState>;
 }
@@ -92,7 +92,7 @@ fn through(
         if stops {
             return Ok(false);
         }
-        if simulation.step(progress) == Step::Over {
+        if simulation.step(progress) == SimulationStep::Over {
             return Ok(true);
         }
     }

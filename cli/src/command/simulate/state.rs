@@ -17,7 +17,7 @@ use belljar_files::{Folder, OutputFile};
 use belljar_program::Program;
 use belljar_replay::ContentionState;
 use belljar_sim::{check, decode, encode};
-use belljar_simulate::{Job, MixState, Traffic};
+use belljar_simulate::{Job, JobTraffic, MixState};
 use serde::{Deserialize, Serialize};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
@@ -59,7 +59,7 @@ pub(super) fn digest(
         format_args!("{topology:?} {settings:?}"),
     )?;
     // Jobs of a kind share their traffic.
-    let mut known: BTreeMap<*const Traffic, usize> = BTreeMap::new();
+    let mut known: BTreeMap<*const JobTraffic, usize> = BTreeMap::new();
     for job in jobs {
         let next = known.len();
         let number = *known.entry(&raw const *job.traffic).or_insert(next);
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     fn job(rate: u64) -> Job {
-        let flow = belljar_simulate::Flow {
+        let flow = belljar_simulate::RankFlow {
             from: 0,
             to: 1,
             rate,
@@ -234,7 +234,7 @@ mod tests {
             duration: 7,
             estimate: 7,
             priority: 0,
-            traffic: Arc::new(Traffic { flows: vec![flow] }),
+            traffic: Arc::new(JobTraffic { flows: vec![flow] }),
             run: None,
         }
     }
