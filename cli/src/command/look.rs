@@ -190,8 +190,8 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
         match attached.turn(&mut keyboard) {
             Ok(true) => {}
             Ok(false) => break None,
-            Err(Turn::Run(error)) => break Some(error),
-            Err(Turn::Terminal(error)) => return Err(error.into()),
+            Err(LeaveReason::Run(error)) => break Some(error),
+            Err(LeaveReason::Terminal(error)) => return Err(error.into()),
         }
     };
     drop(keyboard);
@@ -209,18 +209,18 @@ struct Attached {
 }
 
 /// Reason for leaving a console.
-enum Turn {
+enum LeaveReason {
     Run(ControlError),
     Terminal(io::Error),
 }
 
-impl From<ControlError> for Turn {
+impl From<ControlError> for LeaveReason {
     fn from(error: ControlError) -> Self {
         Self::Run(error)
     }
 }
 
-impl From<io::Error> for Turn {
+impl From<io::Error> for LeaveReason {
     fn from(error: io::Error) -> Self {
         Self::Terminal(error)
     }
@@ -228,7 +228,7 @@ impl From<io::Error> for Turn {
 
 impl Attached {
     /// Forwards typed keys and shows new output of the node; returns `false` to leave.
-    fn turn(&mut self, keyboard: &mut Keyboard) -> Result<bool, Turn> {
+    fn turn(&mut self, keyboard: &mut Keyboard) -> Result<bool, LeaveReason> {
         if keyboard.is_closed() {
             std::thread::sleep(ECHO);
         }

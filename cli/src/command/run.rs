@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     for (from, name) in &own.inputs {
         directory.copy(from, name)?;
     }
-    let task = Task {
+    let task = RunTask {
         plan,
         directory,
         hosts: with_arguments(scenario.hosts, &arguments.hosts)?,
@@ -134,7 +134,7 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
         );
     }
     let choice = CheckpointChoice::among(directory.path())?;
-    let task = Task {
+    let task = RunTask {
         plan,
         directory,
         // Checkpoints do not depend on hosts, so these may differ from the hosts before.
@@ -160,7 +160,7 @@ pub(super) fn start(
     inputs: Vec<String>,
     (host, report): (&HostArguments, bool),
 ) -> Result<ExitCode> {
-    let task = Task {
+    let task = RunTask {
         plan,
         directory,
         hosts,
@@ -182,7 +182,7 @@ pub(crate) fn checkpoint(arguments: &CheckpointArguments) -> Result<ExitCode> {
 }
 
 /// A run to carry out.
-struct Task<'a> {
+struct RunTask<'a> {
     plan: Plan,
     directory: RunDirectory,
     /// Hosts of the run, and names of the files next to its scenario.
@@ -198,7 +198,7 @@ struct Task<'a> {
     collect: bool,
 }
 
-impl Task<'_> {
+impl RunTask<'_> {
     fn carry_out(mut self) -> Result<ExitCode> {
         let mut choice = self.choice.take();
         let (plan, directory) = (&self.plan, &self.directory);
@@ -283,7 +283,7 @@ impl Task<'_> {
     }
 }
 
-impl Task<'_> {
+impl RunTask<'_> {
     /// As [`gather`](Self::gather), but ends at the user's signal.
     fn call_hosts(
         &self,

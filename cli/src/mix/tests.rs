@@ -35,7 +35,7 @@ fn all(text: &str) -> Result<Vec<Combination>, MixFileError> {
 /// Has the traffic of one trace.
 struct One;
 
-impl Traced for One {
+impl TrafficProvider for One {
     fn traffic(&mut self, directory: &Path) -> Result<TracedTraffic, String> {
         match directory.ends_with("cg") {
             true => Ok(TracedTraffic {

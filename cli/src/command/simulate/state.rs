@@ -34,7 +34,7 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// A combination's state; the default is its beginning.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct CombinationState {
     /// Jobs, queue, hosts and loads.
     pub(super) mix: Option<MixState>,
     /// At the level of messages, the state of running jobs.
@@ -131,7 +131,7 @@ impl<'f> Keeper<'f> {
     ///
     /// # Errors
     /// If it is too large, or cannot be written.
-    pub(super) fn keep(&mut self, state: &State) -> Result<()> {
+    pub(super) fn keep(&mut self, state: &CombinationState) -> Result<()> {
         self.write(state)
             .context("cannot keep the state of a combination")?;
         // Counts the interval from the end of the write, so that a large state leaves time for the simulation.
@@ -139,9 +139,9 @@ impl<'f> Keeper<'f> {
         Ok(())
     }
 
-    fn write(&self, state: &State) -> Result<()> {
+    fn write(&self, state: &CombinationState) -> Result<()> {
         let bytes = encode(state)?;
-        check::<State>(&bytes)?;
+        check::<CombinationState>(&bytes)?;
         let mut file = OutputFile::create_in(self.folder, STATE_FILE)?;
         file.write_all(&MAGIC)?;
         file.write_all(&self.digest.to_le_bytes())?;
@@ -154,7 +154,7 @@ impl<'f> Keeper<'f> {
     ///
     /// # Errors
     /// If the file is not a state of this simulation; the error says what to do.
-    pub(super) fn kept(&self) -> Result<Option<State>> {
+    pub(super) fn kept(&self) -> Result<Option<CombinationState>> {
         let file = match self.folder.open_file(STATE_FILE) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file.with_context(|| self.refused())?,
@@ -174,7 +174,7 @@ impl<'f> Keeper<'f> {
         )
     }
 
-    fn state(&self, bytes: &[u8]) -> Result<State> {
+    fn state(&self, bytes: &[u8]) -> Result<CombinationState> {
         let header = bytes.split_first_chunk::<HEADER>();
         let Some((header, state)) = header.filter(|(header, _)| header[..7] == MAGIC[..7]) else {
             bail!("it is not a state of a simulation");
@@ -278,7 +278,7 @@ mod tests {
         let mut keeper = Keeper::new(&own, 77, Duration::ZERO);
         assert!(keeper.kept().unwrap().is_none());
         assert!(keeper.is_due());
-        keeper.keep(&State::default()).unwrap();
+        keeper.keep(&CombinationState::default()).unwrap();
         assert!(keeper.kept().unwrap().is_some());
         let told = |keeper: &Keeper<'_>| format!("{:#}", keeper.kept().unwrap_err());
         let other = Keeper::new(&own, 78, Duration::MAX);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_analysis::{Filter, Matrix, TrafficOf, traffic};
-use belljar_cli::mix::{Traced, TracedTraffic};
+use belljar_cli::mix::{TracedTraffic, TrafficProvider};
 use belljar_simulate::{JobTraffic, RankFlow};
 
 use crate::command::trace::collected::refuse;
@@ -30,7 +30,7 @@ impl Runs {
     }
 }
 
-impl Traced for Runs {
+impl TrafficProvider for Runs {
     fn traffic(&mut self, directory: &Path) -> Result<TracedTraffic, String> {
         if let Some(known) = self.known.get(directory) {
             return Ok(known.clone());
