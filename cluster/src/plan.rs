@@ -229,7 +229,7 @@ impl Plan {
         if let Some(root) = roots.first() {
             slurm::check_called(scenario, &files, root)?;
         }
-        let slurm = images::slurm(scenario, slurm_image, (&roots, &files))?;
+        let slurm = images::slurm(scenario, slurm_image, &roots, &files)?;
         let (images, programs) = images::resolve(&makings, images, &roots)?;
         Ok(Self {
             name: scenario.name.clone(),

@@ -83,7 +83,8 @@ pub(super) fn apart(scenario: &Scenario, mut images: Vec<Image>) -> (Vec<Image>,
 pub(super) fn slurm(
     scenario: &Scenario,
     image: Option<Image>,
-    (roots, files): (&[GuestRoot], &BTreeMap<String, Vec<u8>>),
+    roots: &[GuestRoot],
+    files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Option<SlurmPlan>, PlanError> {
     let parts = scenario.slurm.as_ref().zip(image).zip(roots.first());
     parts

@@ -157,7 +157,8 @@ impl IntactCheckpoint {
     /// RAM of `bytes` bytes with the content of node `index`, of kind number `kind`, from the part `node`.
     pub(crate) fn ram(
         &self,
-        (index, kind): (u32, usize),
+        index: u32,
+        kind: usize,
         node: &NodeRecord<'_>,
         bytes: u64,
     ) -> Result<GuestRam, CheckpointError> {

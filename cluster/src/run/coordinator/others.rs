@@ -53,7 +53,8 @@ impl Others {
     /// host with the run directory.
     pub(super) fn begin(
         exchange: Exchange,
-        (nodes, profiled): (u32, bool),
+        nodes: u32,
+        profiled: bool,
         directory: Option<&RunDirectory>,
         lengths: Option<&[Lengths]>,
         cuts: Cuts,

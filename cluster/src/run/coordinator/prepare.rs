@@ -405,8 +405,15 @@ impl Setup<'_> {
                 ..Cuts::default()
             };
             let lengths = begun.lengths.as_deref();
-            let nodes = (plan.nodes, plan.profile.is_some());
-            Others::begin(exchange, nodes, self.directory, lengths, cuts)
+            let profiled = plan.profile.is_some();
+            Others::begin(
+                exchange,
+                plan.nodes,
+                profiled,
+                self.directory,
+                lengths,
+                cuts,
+            )
         };
         Ok(Run {
             checkpoint_every: plan.checkpoint_every,

@@ -90,7 +90,7 @@ impl Setup<'_> {
             }
             let kind = plan.kind_number(index);
             let bytes = plan.kind_of(index).memory;
-            let ram = found.ram((index, kind), &record, bytes)?;
+            let ram = found.ram(index, kind, &record, bytes)?;
             let node = parts.restored(plan, index, ram, &record.runner.node);
             let failed = |source| RunError::Node {
                 node: index,
