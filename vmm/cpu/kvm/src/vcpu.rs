@@ -349,7 +349,7 @@ impl KvmVcpu {
         let page = self.fd.get_kvm_run();
         match &mut self.question {
             Question::Io(io) if io.input && io.goes_on() => {
-                page::put_io_item(page, bytes, (io.done, io.size), data as u32);
+                page::put_io_item(page, bytes, io.done, io.size, data as u32);
                 io.done += 1;
             }
             Question::Mmio => page::put_mmio(page, data),

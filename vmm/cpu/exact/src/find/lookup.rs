@@ -33,7 +33,7 @@ impl ExactVcpu {
     ) -> Result<BlockEntry, Fault> {
         let rip = self.state.rip;
         let physical = self.fetch_address(self.state.code_address(rip))?;
-        if let Some(found) = self.relative_block((rip, physical), mode, sought, linked) {
+        if let Some(found) = self.relative_block(rip, physical, mode, sought, linked) {
             return Ok(found);
         }
         let known = self.store.find(physical, rip, mode, sought);

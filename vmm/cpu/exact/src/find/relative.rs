@@ -30,7 +30,8 @@ impl ExactVcpu {
     /// is none. As [`find_block`](Self::find_block).
     pub(crate) fn relative_block(
         &mut self,
-        (rip, physical): (u64, u64),
+        rip: u64,
+        physical: u64,
         mode: Mode,
         sought: Sought,
         linked: bool,

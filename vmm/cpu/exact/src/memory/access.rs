@@ -269,9 +269,11 @@ impl ExactVcpu {
     /// Writes a store from the bounce buffer to its real address.
     pub(crate) fn commit(
         &mut self,
-        (block, index): (BlockId, u16),
+        block: BlockId,
+        index: u16,
         size: u16,
-        (resume, call): (u64, bool),
+        resume: u64,
+        call: bool,
     ) -> Next {
         let linear = self.pending.bounced;
         let bytes = usize::from(size);

@@ -120,7 +120,7 @@ impl ExactVcpu {
         let mode = self.mode(state.pace(single, self.context.count));
         let plain = std::mem::take(&mut state.plain);
         let unknown = std::mem::take(&mut state.unknown);
-        let (entry, hit) = match self.entry_of(mode, (plain, unknown), state.link.take()) {
+        let (entry, hit) = match self.entry_of(mode, plain, unknown, state.link.take()) {
             Ok(arrival) => arrival,
             Err(fault) => return self.raise(fault),
         };
@@ -191,7 +191,8 @@ impl ExactVcpu {
     fn entry_of(
         &mut self,
         mode: Mode,
-        (plain, unknown): (bool, bool),
+        plain: bool,
+        unknown: bool,
         wanted: Option<PendingLink>,
     ) -> Result<(u64, Option<Hit>), Fault> {
         self.context.code_page = self.state.rip & !(PAGE_SIZE - 1);

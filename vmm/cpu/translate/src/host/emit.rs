@@ -322,7 +322,7 @@ impl Emitter {
         self.count(run.len() as i32, free, dead[0] || self.flags_kept);
         self.body(block, &dead);
         let counted = self.counted;
-        let sites = self.emit_cold((id, first_site));
+        let sites = self.emit_cold(id, first_site);
         Emitted {
             sites,
             host_map: self.host_map.as_slice().into(),

@@ -262,7 +262,7 @@ impl ExactVcpu {
         let result = loop {
             let from = |at: u64| at.wrapping_add(done * op.size as u64);
             let left = wanted - done;
-            match self.bulk_piece(op, (from(source), from(target)), left, trail) {
+            match self.bulk_piece(op, from(source), from(target), left, trail) {
                 Ok(elements) if elements > 0 => done += elements,
                 other => break other,
             }
@@ -282,7 +282,8 @@ impl ExactVcpu {
     fn bulk_piece(
         &mut self,
         op: StringOp,
-        (from, to): (u64, u64),
+        from: u64,
+        to: u64,
         most: u64,
         trail: &mut Trail,
     ) -> Result<u64, Stop> {
