@@ -54,7 +54,7 @@ pub enum DeviceError {
 ///
 /// ```
 /// use belljar_cpu::{Cycles, GuestRam};
-/// use belljar_devices::virtio::{Device, DeviceError, Mmio, Virtqueue, Window};
+/// use belljar_devices::virtio::{Device, DeviceError, Mmio, RegisterWindow, Virtqueue};
 ///
 /// /// A device that is there and does nothing.
 /// struct Idle;
