@@ -10,7 +10,7 @@ mod options;
 /// Lines of words in quotes.
 mod words;
 
-pub use layout::{Component, Layout};
+pub use layout::{BatchLayout, Component};
 pub use options::Job;
 pub use words::split as split_words;
 

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use belljar_cpu::Level;
-use belljar_kvm::Wanted;
+use belljar_kvm::RequestedMeans;
 use belljar_sim::Span;
 
 use serde::Serialize;
@@ -54,7 +54,7 @@ fn exact_engine() -> Finding {
 
 /// Tests the kvm engine, which takes less than a second.
 fn kvm_engine() -> Finding {
-    match belljar_kvm::probe(Wanted::default()) {
+    match belljar_kvm::probe(RequestedMeans::default()) {
         Ok(probe) => {
             let detail = format!(
                 "usable: a traced call costs {} by {}, a stopped clock, moved by {}, is off by {} at most",

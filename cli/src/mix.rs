@@ -16,14 +16,14 @@ use belljar_images::toml_error::in_words;
 use belljar_sim::{Random, Seed};
 use belljar_simulate::{
     Anywhere, Block, Conservative, Contiguous, Cyclic, Easy, Fabric, Fcfs, GreedyMapping,
-    GreedyRouter, Job, Linear, Mapping, Nanos, Policies, Router, Scheduler, Selection,
+    GreedyRouter, Job, Linear, MappingPolicy, Nanos, Policies, Router, Scheduler, Selection,
     TopologyAware,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use combinations::{Combination, Combinations, combinations};
-pub use jobs::{Traced, TracedTraffic};
+pub use jobs::{TracedTraffic, TrafficProvider};
 
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::error::PlanError;
@@ -86,8 +86,9 @@ pub enum MixFileError {
 
 /// Traffic model of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "Level")]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub enum TrafficLevel {
     /// A constant flow between each two of its ranks.
     #[default]
     Matrix,
@@ -138,7 +139,7 @@ pub struct Mix {
     /// Traffic model of jobs: `matrix` for a constant flow over the job's run time, `message` for single messages, which contend
     /// with messages of other jobs.
     #[serde(default)]
-    pub level: Level,
+    pub level: TrafficLevel,
     /// Network model at the level of messages.
     #[serde(default)]
     pub model: MessageModel,
@@ -151,7 +152,7 @@ pub struct Mix {
     pub network: toml::Table,
     /// Groups of jobs.
     #[serde(default)]
-    jobs: Vec<jobs::Group>,
+    jobs: Vec<jobs::JobGroup>,
     /// Log of a workload.
     #[serde(default)]
     log: Option<jobs::LogSource>,
@@ -253,7 +254,7 @@ impl Mix {
                 return Err(value("selection", other, allowed));
             }
         };
-        let mapping: Box<dyn Mapping + Send> = match self.mapping.as_str() {
+        let mapping: Box<dyn MappingPolicy + Send> = match self.mapping.as_str() {
             "block" => Box::new(Block),
             "cyclic" => Box::new(Cyclic),
             "application-aware" => Box::new(GreedyMapping),
@@ -297,7 +298,7 @@ impl Mix {
     pub fn jobs(
         &self,
         path: &Path,
-        traced: &mut dyn Traced,
+        traced: &mut dyn TrafficProvider,
     ) -> Result<(Vec<Job>, Vec<String>), MixFileError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         jobs::all(&self.jobs, self.log.as_ref(), self.seed, (folder, traced))

@@ -11,7 +11,7 @@ pub(crate) mod labels;
 mod table;
 
 pub use labels::labels;
-pub use table::{Outcome, Table};
+pub use table::{CommandOutcome, SweepTable};
 
 /// Maximum number of combinations.
 const MOST: usize = 10_000;

@@ -12,7 +12,7 @@ use belljar_images::Image;
 use belljar_sim::{Span, Time};
 
 use crate::plan::error::PlanError;
-use crate::results::outputs::Wanted;
+use crate::results::outputs::RequestedFiles;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace, TraceBy};
 use crate::slurm::{self, SlurmPlan};
@@ -127,7 +127,7 @@ pub struct Plan {
     /// Virtual time limit of the run.
     pub limit: Time,
     /// Files that nodes return after the run.
-    pub outputs: Wanted,
+    pub outputs: RequestedFiles,
     /// Trace settings.
     pub trace: Trace,
     /// Profile settings, if samples are taken.
@@ -229,7 +229,7 @@ impl Plan {
         if let Some(root) = roots.first() {
             slurm::check_called(scenario, &files, root)?;
         }
-        let slurm = images::slurm(scenario, slurm_image, (&roots, &files))?;
+        let slurm = images::slurm(scenario, slurm_image, &roots, &files)?;
         let (images, programs) = images::resolve(&makings, images, &roots)?;
         Ok(Self {
             name: scenario.name.clone(),
@@ -259,7 +259,7 @@ impl Plan {
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshots: Vec::new(),
             limit: Time::ZERO + scenario.workload.limit.0,
-            outputs: Wanted {
+            outputs: RequestedFiles {
                 patterns: scenario.workload.outputs.clone(),
                 limit: scenario.workload.output_limit.0,
             },

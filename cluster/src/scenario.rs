@@ -98,7 +98,7 @@ pub struct Scenario {
     #[serde(default)]
     pub kvm: KvmOptions,
     /// Guest image.
-    pub image: Image,
+    pub image: ImageTable,
     /// Nodes.
     pub nodes: Nodes,
     /// Network of the nodes.
@@ -159,8 +159,9 @@ fn default_seed() -> u64 {
 
 /// The guest image.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(rename = "Image")]
 #[serde(deny_unknown_fields)]
-pub struct Image {
+pub struct ImageTable {
     /// Recipe, as a path relative to the scenario's file, or the name of a built-in one.
     pub recipe: PathBuf,
     /// Words added to the kernel's command line.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use belljar_cluster::results::run_directory::RunDirectory;
-use belljar_cluster::run::checkpoint::{Choice, FOLDER, sample};
+use belljar_cluster::run::checkpoint::{CheckpointChoice, FOLDER, sample};
 use twox_hash::XxHash3_64;
 
 /// Length of a record's header.
@@ -76,7 +76,7 @@ pub(crate) fn target(data: &[u8]) {
 }
 
 fn choose(path: &Path, sample: &Sample) {
-    let mut choice = Choice::among(path).expect("there are two");
+    let mut choice = CheckpointChoice::among(path).expect("there are two");
     // The first is valid: either it or the second is chosen.
     let found = choice
         .settle(&sample.directory)

@@ -11,8 +11,8 @@ use belljar_replay::{
 };
 use belljar_sim::{Frequency, Random, Seed, Span, decode, encode};
 use belljar_simulate::{
-    Anywhere, AsLong, Block, Easy, Fabric, Job, Machine, Measures, MixState, Pattern, Policies,
-    Simulation, Step, Traffic,
+    Anywhere, AsLong, Block, Easy, Fabric, Job, JobTraffic, Machine, Measures, MixState, Pattern,
+    Policies, Simulation, SimulationStep,
 };
 use belljar_trace::Implementation;
 
@@ -43,7 +43,7 @@ fn jobs() -> Vec<Job> {
         estimate: lasts * SECOND * 2,
         priority,
         run: None,
-        traffic: Arc::new(Traffic::of(Pattern::Ring, ranks, 1_000_000_000)),
+        traffic: Arc::new(JobTraffic::of(Pattern::Ring, ranks, 1_000_000_000)),
     };
     [
         (0, 3, 10, 0),
@@ -81,7 +81,7 @@ pub(crate) fn matrix(data: &[u8]) {
         return;
     }
     let mut progress = AsLong::of(&simulation);
-    while simulation.step(&mut progress) != Step::Over {}
+    while simulation.step(&mut progress) != SimulationStep::Over {}
     let measures = Measures::of(&simulation.finish(), &jobs, topology.hosts());
     assert_eq!(measures.left, 0, "a job was forgotten");
 }

@@ -8,12 +8,12 @@ use std::io::Read;
 
 use sha2::{Digest, Sha256};
 
-use belljar_rootfs::{FileSink, FileTree, NodeId, NodeKind, Source, Writer, root_tree};
+use belljar_rootfs::{ErofsWriter, FileSink, FileTree, NodeId, NodeKind, Source, root_tree};
 
 /// Limit on the total size of written files: a small archive may contain far more.
 const MOST: u64 = 8 << 20;
 
-struct Sink<'a>(Writer<'a>);
+struct Sink<'a>(ErofsWriter<'a>);
 
 impl FileSink for Sink<'_> {
     fn wants(&self, id: NodeId) -> bool {
@@ -53,7 +53,7 @@ pub(crate) fn target(data: &[u8]) {
         return;
     }
     let image = folder.path().join("image");
-    let Ok(writer) = Writer::create(&listing.tree, &image) else {
+    let Ok(writer) = ErofsWriter::create(&listing.tree, &image) else {
         return;
     };
     let mut sink = Sink(writer);

@@ -9,7 +9,7 @@ use crate::{NAME_STARTS, NAMES, OBJECT_NAMES, STANDARD_ABI_NAME};
 
 /// A symbol that an object of the list defines.
 #[derive(Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct DefinedSymbol {
     /// Zero if there is none.
     pub(crate) address: u64,
     /// The first address of the defining object's code, and the one after the last.
@@ -18,21 +18,21 @@ pub(crate) struct Found {
     pub(crate) is_standard: bool,
 }
 
-const NOTHING: Found = Found {
+const NOTHING: DefinedSymbol = DefinedSymbol {
     address: 0,
     code: [0; 2],
     is_standard: false,
 };
 
 /// Targets of an MPI function.
-pub(crate) struct Function {
+pub(crate) struct FunctionTargets {
     /// By its name.
-    pub(crate) named: Found,
+    pub(crate) named: DefinedSymbol,
     /// By its name in the profiling interface.
-    pub(crate) profiling: Found,
+    pub(crate) profiling: DefinedSymbol,
 }
 
-impl Function {
+impl FunctionTargets {
     /// True if the first is a layer before the second.
     pub(crate) fn is_layered(&self) -> bool {
         let profiling = &self.profiling;
@@ -42,7 +42,7 @@ impl Function {
 
 /// Looks up the function with this number. If no object after this library defines it, the program
 /// may contain MPI itself.
-pub(crate) fn function(number: usize) -> Function {
+pub(crate) fn function(number: usize) -> FunctionTargets {
     // SAFETY: `number` is less than there are names, and each begins within them.
     let name = unsafe {
         let start = *NAME_STARTS.as_ptr().add(number);
@@ -57,7 +57,7 @@ pub(crate) fn function(number: usize) -> Function {
     if named.address == 0 {
         named = profiling;
     }
-    Function { named, profiling }
+    FunctionTargets { named, profiling }
 }
 
 /// True if a loaded object defines `name`, which ends with a zero byte.
@@ -116,7 +116,7 @@ struct Search {
     name: *const u8,
     /// True if the objects from here on may define it.
     begun: bool,
-    found: Found,
+    found: DefinedSymbol,
 }
 
 type Visit = unsafe extern "C" fn(*const Loaded, usize, *mut Search) -> i32;
@@ -126,7 +126,7 @@ unsafe extern "C" {
     static belljar_iterate: Option<unsafe extern "C" fn(Visit, *mut Search) -> i32>;
 }
 
-fn find(name: *const u8, after_us: bool) -> Found {
+fn find(name: *const u8, after_us: bool) -> DefinedSymbol {
     let mut search = Search {
         name,
         begun: !after_us,
@@ -159,7 +159,7 @@ unsafe extern "C" fn visit(loaded: *const Loaded, _: usize, search: *mut Search)
         if address == 0 {
             return 0;
         }
-        search.found = Found {
+        search.found = DefinedSymbol {
             address,
             code,
             is_standard: symbols.is_standard(),

@@ -14,11 +14,11 @@ pub(crate) mod root_image;
 /// A container image or root file system on this host.
 pub(crate) mod root_source;
 
-use crate::build::assemble::Builder;
+use crate::build::assemble::ImageBuilder;
 use crate::build::error::ImageError;
 use crate::build::locks::LockUse;
 use crate::command;
-use crate::progress::Progress;
+use crate::progress::BuildProgress;
 use crate::recipe::Recipe;
 use crate::store::cache::Cache;
 use crate::store::manifest::Image;
@@ -50,7 +50,7 @@ pub fn verify(recipe: &Recipe) -> Result<Option<Image>, ImageError> {
 pub fn build(
     recipe: &Recipe,
     locks: LockUse,
-    report: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(BuildProgress),
 ) -> Result<Image, ImageError> {
     build_in(&Cache::of_user()?, recipe, locks, report)
 }
@@ -63,7 +63,7 @@ pub fn build_in(
     cache: &Cache,
     recipe: &Recipe,
     locks: LockUse,
-    report: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(BuildProgress),
 ) -> Result<Image, ImageError> {
     if let Some(root) = recipe.root() {
         return root_image::build(cache, recipe, root, locks, report);
@@ -80,14 +80,14 @@ pub fn build_in(
             .map(|tool| format!("{} (package {})", tool.command, tool.package));
         return Err(ImageError::Tools(list.collect::<Vec<_>>().join(", ")));
     }
-    let _lock = cache.lock(&key, &mut || report(Progress::Waiting))?;
-    let mut damaged = |why| report(Progress::Note(format!("{why}; it is built again")));
+    let _lock = cache.lock(&key, &mut || report(BuildProgress::Waiting))?;
+    let mut damaged = |why| report(BuildProgress::Note(format!("{why}; it is built again")));
     if let Some(image) = cache.find_whole(&key, &mut damaged)? {
         locks::of_built(recipe, &image, locks, report)?;
         return Ok(image);
     }
     let work = cache.work_folder()?;
-    let lock = Builder {
+    let lock = ImageBuilder {
         recipe,
         work: work.path(),
         packages: cache.packages(),

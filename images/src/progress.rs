@@ -5,7 +5,7 @@
 
 /// One progress report of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
+pub enum BuildProgress {
     /// A step begins.
     Step {
         /// Its number, from 1.

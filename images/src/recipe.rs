@@ -35,7 +35,7 @@ pub(crate) mod tree;
 
 pub use error::RecipeError;
 pub use load::place;
-pub(crate) use spec::{Destination, Program, Source, Spec};
+pub(crate) use spec::{Destination, RecipeProgram, RecipeSource, Spec};
 
 /// Version of this crate's interpretation of recipes; part of every key. Raise it whenever the same recipe would give
 /// another image.

@@ -32,7 +32,7 @@ pub type ProcessKey = (u32, u32);
 
 /// A communicator, seen from one of its members.
 #[derive(Clone, Debug)]
-struct View {
+struct CommunicatorView {
     /// The number of the communicator that all members use, on both sides of an intercommunicator.
     identity: u32,
     /// Its members.
@@ -45,7 +45,7 @@ struct View {
     neighbors: Option<Neighbors>,
 }
 
-impl View {
+impl CommunicatorView {
     /// The number of processes with which a collective operation exchanges data.
     fn partners(&self) -> u32 {
         self.remote.as_ref().unwrap_or(&self.members).len()
@@ -57,7 +57,7 @@ impl View {
 /// Ranks refer to `MPI_COMM_WORLD`. A cluster may run several MPI programs in succession, each with a world of its own: a *job*.
 #[derive(Clone, Debug, Default)]
 pub struct Communicators {
-    views: BTreeMap<(ProcessKey, u32), View>,
+    views: BTreeMap<(ProcessKey, u32), CommunicatorView>,
     jobs: BTreeMap<ProcessKey, u32>,
     sizes: Vec<u32>,
     nodes: BTreeMap<Member, u32>,
@@ -208,7 +208,7 @@ pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
 }
 
 /// The total bytes of an amount, for a process with this view of its communicator.
-fn total(amount: &Amount, view: Option<&View>) -> Option<u64> {
+fn total(amount: &Amount, view: Option<&CommunicatorView>) -> Option<u64> {
     let sources = amount.share == Share::Sources;
     if let Some(bytes) = amount.bytes {
         let times = match amount.share {

@@ -22,9 +22,9 @@ pub use communicators::{Collector, Communicators, Member, Members, ProcessKey, c
 pub use expansion::stated::each as each_given;
 pub use expansion::{Expanded, Expansion, Unknown as UnknownCall};
 pub use main_part::MainPart;
-pub use matching::{Channel, Wanted};
+pub use matching::{Channel, ReceiveSelector};
 pub use operations::Operations;
 pub use operations::fact::{
-    Completer, Fact, Locking, Loss, MeetingId, Operation, OperationId, Origin, Part, Signal, Turns,
-    WindowId,
+    Completer, Fact, Locking, Loss, MeetingId, MeetingPart, Operation, OperationId, Origin, Signal,
+    Turns, WindowId,
 };

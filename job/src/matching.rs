@@ -32,14 +32,14 @@ pub struct Channel {
 
 /// The sender and tag that a receive takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReceiveSelector {
     /// The sender; `None` for any.
     pub from: Option<Member>,
     /// The tag; `None` for any.
     pub tag: Option<i32>,
 }
 
-impl Wanted {
+impl ReceiveSelector {
     fn takes(self, from: Member, tag: i32) -> bool {
         self.from.is_none_or(|own| own == from) && self.tag.is_none_or(|own| own == tag)
     }
@@ -60,7 +60,7 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 struct Posted {
     operation: OperationId,
-    wanted: Wanted,
+    wanted: ReceiveSelector,
     /// The sender and tag of its message, if they are known.
     got: Option<(Member, i32)>,
     /// The time at which it was complete.
@@ -78,7 +78,7 @@ impl Posted {
 
 /// A receive without a message.
 #[derive(Debug)]
-struct Waiting {
+struct UnmatchedReceive {
     operation: OperationId,
     /// The time at which it was complete, for one that may have been cancelled before. It is lost: it got nothing, or a message that was sent
     /// before and is not known yet.
@@ -89,7 +89,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Queues {
     sends: VecDeque<Sent>,
-    receives: VecDeque<Waiting>,
+    receives: VecDeque<UnmatchedReceive>,
 }
 
 /// A receiver on a communicator.
@@ -143,7 +143,7 @@ impl Matcher {
     pub(crate) fn receive(
         &mut self,
         place: Place,
-        wanted: Wanted,
+        wanted: ReceiveSelector,
         operation: OperationId,
         facts: &mut Vec<Fact>,
     ) {
@@ -285,7 +285,7 @@ impl Matcher {
                 facts.push(Fact::Matched { send, receive });
             }
             None => {
-                queues.receives.push_back(Waiting {
+                queues.receives.push_back(UnmatchedReceive {
                     operation: receive,
                     lost: None,
                 });

@@ -35,12 +35,12 @@ use horizon::Horizon;
 use meetings::Meetings;
 use partitions::Partitions;
 use probes::MatchedProbes;
-use requests::{Open, Requests, Side};
+use requests::{MessageSide, OpenOperation, Requests};
 use windows::{Accesses, Windows};
 
 /// A call, and the process that makes it.
 #[derive(Clone, Copy)]
-struct Call<'e> {
+struct ProcessCall<'e> {
     event: &'e Event,
     process: ProcessKey,
     member: Member,
@@ -50,13 +50,13 @@ struct Call<'e> {
 #[derive(Default)]
 struct Begun {
     /// Operations that the call also completes.
-    done: Vec<Open>,
+    done: Vec<OpenOperation>,
     /// Operations of the call's requests; `None` for a transfer without an operation.
-    under_way: Vec<Option<Open>>,
+    under_way: Vec<Option<OpenOperation>>,
 }
 
 impl Begun {
-    fn push(&mut self, phase: Phase, open: Option<Open>) {
+    fn push(&mut self, phase: Phase, open: Option<OpenOperation>) {
         match phase {
             Phase::Begun => self.under_way.push(open),
             _ => self.done.extend(open),
@@ -117,7 +117,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             return;
         };
         let rank = event.rank;
-        let call = Call {
+        let call = ProcessCall {
             event,
             process,
             member: Member { job, rank },
@@ -178,7 +178,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     }
 
     /// All that a call begins, in the order of its transfers, its collective operations and its synchronisations.
-    fn begin(&mut self, call: Call<'_>, begun: &mut Begun, facts: &mut Vec<Fact>) {
+    fn begin(&mut self, call: ProcessCall<'_>, begun: &mut Begun, facts: &mut Vec<Fact>) {
         let event = call.event;
         for (index, transfer) in event.transfers.iter().enumerate() {
             if transfer.phase == Phase::Prepared {
@@ -209,7 +209,13 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     }
 
     /// Begins an operation.
-    fn open(&mut self, origin: Origin, what: Operation, side: Side, facts: &mut Vec<Fact>) -> Open {
+    fn open(
+        &mut self,
+        origin: Origin,
+        what: Operation,
+        side: MessageSide,
+        facts: &mut Vec<Fact>,
+    ) -> OpenOperation {
         let operation = OperationId(self.next);
         self.next += 1;
         self.open_as(operation, (origin, what, side), facts)
@@ -219,21 +225,21 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     fn open_as(
         &mut self,
         operation: OperationId,
-        (origin, what, side): (Origin, Operation, Side),
+        (origin, what, side): (Origin, Operation, MessageSide),
         facts: &mut Vec<Fact>,
-    ) -> Open {
+    ) -> OpenOperation {
         facts.push(Fact::Begun {
             operation,
             origin,
             what,
         });
-        Open { operation, side }
+        OpenOperation { operation, side }
     }
 
     /// Completes a request with its operations.
     fn complete(
         &mut self,
-        call: Call<'_>,
+        call: ProcessCall<'_>,
         (index, completion): (usize, &Completion),
         facts: &mut Vec<Fact>,
     ) {
@@ -256,7 +262,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     }
 }
 
-fn completed(open: Open, ending: Ending, by: Completer) -> Fact {
+fn completed(open: OpenOperation, ending: Ending, by: Completer) -> Fact {
     Fact::Completed {
         operation: open.operation,
         ending,

@@ -16,13 +16,13 @@ use belljar_trace::TraceError;
 const ROWS: usize = 1 << 16;
 
 /// A column that is being built.
-enum Builder {
+enum ColumnBuilder {
     Unsigned(UInt64Builder),
     Signed(Int64Builder),
     Text(StringBuilder),
 }
 
-impl Builder {
+impl ColumnBuilder {
     fn new(kind: Kind) -> Self {
         match kind {
             Kind::Unsigned => Self::Unsigned(UInt64Builder::new()),
@@ -54,7 +54,7 @@ impl Builder {
 /// The selected columns of a table.
 struct Columns {
     table: Table,
-    wanted: Vec<(usize, Builder)>,
+    wanted: Vec<(usize, ColumnBuilder)>,
     rows: usize,
 }
 
@@ -99,7 +99,7 @@ impl Batches {
             Field::new(column.name, kind, true)
         };
         let fields: Fields = columns.iter().map(field).collect();
-        let builder = |at: usize| (at, Builder::new(all[at].kind));
+        let builder = |at: usize| (at, ColumnBuilder::new(all[at].kind));
         Ok(Self {
             reader: TableReader::open(trace)?,
             columns: Columns {

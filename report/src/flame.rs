@@ -19,15 +19,15 @@ const DEEPEST: usize = 200;
 
 /// A function at its position in the tree.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Node {
+pub(crate) struct FlameNode {
     pub(crate) name: String,
     pub(crate) samples: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) calls: Vec<Node>,
+    pub(crate) calls: Vec<FlameNode>,
 }
 
 /// Returns the tree of all stacks.
-pub(crate) fn tree(named: &Named) -> Node {
+pub(crate) fn tree(named: &Named) -> FlameNode {
     let stacks: Vec<Rest<'_>> = named
         .stacks
         .iter()
@@ -38,7 +38,7 @@ pub(crate) fn tree(named: &Named) -> Node {
     root
 }
 
-fn node(name: &str, stacks: &[Rest<'_>], least: u64) -> Node {
+fn node(name: &str, stacks: &[Rest<'_>], least: u64) -> FlameNode {
     let mut inner: BTreeMap<&str, Vec<Rest<'_>>> = BTreeMap::new();
     let mut samples = 0u64;
     for (stack, count) in stacks {
@@ -48,7 +48,7 @@ fn node(name: &str, stacks: &[Rest<'_>], least: u64) -> Node {
         }
     }
     let calls = inner.iter().map(|(name, stacks)| node(name, stacks, least));
-    Node {
+    FlameNode {
         name: name.to_owned(),
         samples,
         calls: calls.filter(|node| node.samples > least).collect(),

@@ -1,6 +1,6 @@
 //! A report of a run, as one HTML file that needs no network.
 //!
-//! A [`Report`] takes results of analyses; [`Traced`] computes them from a trace, together with its timeline. Everything is in the file: packed data, the
+//! A [`Report`] takes results of analyses; [`TraceAnalyses`] computes them from a trace, together with its timeline. Everything is in the file: packed data, the
 //! script that unpacks and draws it, and the style. Data of a run is never HTML. Missing data of a run is `None`, and its section says how to get it. This
 //! crate depends neither on guests nor on the command line. Used by `belljar report`.
 
@@ -32,9 +32,9 @@ use belljar_trace::{TraceError, TraceState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use pack::{Numbers, Packed};
+use pack::{Packed, PackedNumbers};
 pub use timeline::Detail;
-use timeline::{Making, Timeline};
+use timeline::{Timeline, TimelineBuilder};
 
 /// Most call sites in a table.
 const MOST_SITES: usize = 300;
@@ -122,7 +122,7 @@ pub struct Summary {
 
 /// An output of a run, or the end of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Output {
+pub struct RunOutput {
     /// Its name.
     pub name: String,
     /// The text.
@@ -133,7 +133,7 @@ pub struct Output {
 
 /// Results of analyses of a trace.
 #[derive(Debug)]
-pub struct Traced {
+pub struct TraceAnalyses {
     timeline: Timeline,
     /// Sums by function and rank.
     pub statistics: Statistics,
@@ -154,7 +154,7 @@ pub type Matrices = Vec<(&'static str, Matrix)>;
 
 /// All data of a run.
 #[derive(Debug, Default)]
-pub struct Run {
+pub struct RunData {
     /// Its name.
     pub name: String,
     /// Facts about the run and its machine: names and values.
@@ -164,7 +164,7 @@ pub struct Run {
     /// Its totals.
     pub summary: Option<Summary>,
     /// Analyses of its trace.
-    pub traced: Option<Traced>,
+    pub traced: Option<TraceAnalyses>,
     /// Traffic matrices, with the subject of each.
     pub matrices: Matrices,
     /// The file of its links' loads.
@@ -172,16 +172,16 @@ pub struct Run {
     /// Samples of its processors.
     pub profile: Option<Named>,
     /// Outputs to consoles and files.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<RunOutput>,
 }
 
 /// A report of a run, or of two side by side.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The run.
-    pub run: Run,
+    pub run: RunData,
     /// Another run.
-    pub other: Option<Run>,
+    pub other: Option<RunData>,
     /// Differences between their traces.
     pub diff: Option<TraceDiff>,
     /// Keys and options with different values.
@@ -205,7 +205,7 @@ impl Report {
     /// # Errors
     /// Returns [`ReportError`] if the table of links cannot be read, or if `out` fails.
     pub fn write(&self, out: &mut dyn Write) -> Result<(), ReportError> {
-        let runs: Vec<&Run> = std::iter::once(&self.run).chain(&self.other).collect();
+        let runs: Vec<&RunData> = std::iter::once(&self.run).chain(&self.other).collect();
         let mut elements: Vec<(String, Packed)> = Vec::new();
         let mut described = Vec::new();
         for (run, letter) in runs.into_iter().zip(["a", "b"]) {
@@ -228,7 +228,7 @@ impl Report {
     }
 }
 
-impl Run {
+impl RunData {
     /// Returns the run's data; large parts become separate elements.
     fn describe(&self, add: &mut dyn FnMut(&str, Packed)) -> Result<Value, ReportError> {
         let mut matrices = Vec::new();
@@ -258,7 +258,7 @@ impl Run {
     }
 }
 
-impl Traced {
+impl TraceAnalyses {
     /// Runs all analyses of the trace at `trace`, and computes its traffic matrices. Collective operations become messages by the library's `tables`,
     /// locations in programs are named by `names`, and `detail` selects the calls that are shown individually.
     ///
@@ -271,7 +271,7 @@ impl Traced {
         detail: Detail,
     ) -> Result<(Self, Matrices), ReportError> {
         let survey = Survey::read(trace)?;
-        let mut making = Making::new(&survey, detail);
+        let mut making = TimelineBuilder::new(&survey, detail);
         let found = survey.analyses(tables, &mut |event| making.observe(event))?;
         let timeline = making.finish();
         Ok(Self::of(found, timeline, names))
@@ -356,7 +356,7 @@ fn stretches(path: &CriticalPath) -> Packed {
     longest.sort_by_key(|stretch| std::cmp::Reverse(stretch.to_ps.saturating_sub(stretch.from_ps)));
     longest.truncate(MOST_STRETCHES);
     longest.sort_by_key(|stretch| stretch.from_ps);
-    let mut numbers = Numbers::default();
+    let mut numbers = PackedNumbers::default();
     numbers.push(longest.len() as u64);
     let mut before = 0;
     for stretch in longest {

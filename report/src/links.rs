@@ -21,7 +21,7 @@ const MOST_LINKS: usize = 1 << 16;
 
 /// The required columns of a row of the file.
 #[derive(Debug, Deserialize)]
-struct Window {
+struct WindowRow {
     time_s: f64,
     link: String,
     direction: String,
@@ -32,7 +32,7 @@ struct Window {
 
 /// One direction of a link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Line {
+pub(crate) struct LinkDirection {
     pub(crate) name: String,
     /// For each window: bytes, share of the time for which it was busy, longest queue.
     pub(crate) bytes: Vec<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct Loads {
     /// The begin of each window, in seconds.
     pub(crate) times: Vec<f64>,
     /// The busiest directions, by bytes.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<LinkDirection>,
     /// Number of omitted directions.
     pub(crate) left_out: usize,
 }
@@ -60,7 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<Loads, ReportError> {
         path: path.to_owned(),
         reason: error.to_string(),
     };
-    let times = |window: &Window| window.time_s.is_finite() && window.time_s >= 0.0;
+    let times = |window: &WindowRow| window.time_s.is_finite() && window.time_s >= 0.0;
     let (mut first, mut last, mut step) = (f64::MAX, 0f64, f64::MAX);
     let mut before = f64::MAX;
     for window in open(path)? {
@@ -105,7 +105,7 @@ pub(crate) fn read(path: &Path) -> Result<Loads, ReportError> {
 }
 
 /// Opens the rows of the file.
-fn open(path: &Path) -> Result<csv::DeserializeRecordsIntoIter<File, Window>, ReportError> {
+fn open(path: &Path) -> Result<csv::DeserializeRecordsIntoIter<File, WindowRow>, ReportError> {
     let file = open_input(path).map_err(|error| ReportError::Links {
         path: path.to_owned(),
         reason: error.to_string(),
@@ -157,7 +157,7 @@ fn loads(
     lines.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let line = |(_, name, sums): (u64, String, Sums)| {
         let of = |number: u64| sums.get(&number).copied().unwrap_or_default();
-        Line {
+        LinkDirection {
             name,
             bytes: (0..windows).map(|number| of(number).0).collect(),
             busy: (0..windows).map(|number| of(number).1).collect(),

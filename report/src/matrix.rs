@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use belljar_analysis::{Matrix, PairTraffic};
 use serde::Serialize;
 
-use crate::pack::{Numbers, Packed};
+use crate::pack::{Packed, PackedNumbers};
 
 /// Most rows of a matrix; beyond that, several ranks share one.
 const MOST_ROWS: usize = 512;
@@ -57,7 +57,7 @@ pub(crate) fn drawn(by: &'static str, matrix: &Matrix) -> (About, Packed) {
         cell.0 = cell.0.saturating_add(pair.messages);
         cell.1 = cell.1.saturating_add(pair.bytes);
     }
-    let mut numbers = Numbers::default();
+    let mut numbers = PackedNumbers::default();
     numbers.push(cells.len() as u64);
     for ((from, to), (messages, bytes)) in &cells {
         [*from as u64, *to as u64, *messages, *bytes]

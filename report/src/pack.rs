@@ -12,9 +12,9 @@ use flate2::write::DeflateEncoder;
 
 /// Numbers as bytes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Numbers(Vec<u8>);
+pub(crate) struct PackedNumbers(Vec<u8>);
 
-impl Numbers {
+impl PackedNumbers {
     /// Appends a number.
     pub(crate) fn push(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn numbers_are_as_long_as_they_need() {
-        let mut numbers = Numbers::default();
+        let mut numbers = PackedNumbers::default();
         numbers.push(127);
         numbers.push(128);
         numbers.push_signed(-1);

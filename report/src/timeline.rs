@@ -22,11 +22,11 @@ use belljar_sim::figures::counted;
 use belljar_trace::Event;
 use serde::Serialize;
 
-use crate::pack::{Numbers, Packed};
-use classes::Class;
+use crate::pack::{Packed, PackedNumbers};
+use classes::RowClass;
 use kinds::FunctionKind;
 use levels::Levels;
-use pages::{Message, OneCall, PageIndex, Pages, Wait};
+use pages::{OneCall, PageIndex, TimelineMessage, TimelinePages, Wait};
 
 /// Most rows; threads beyond have none.
 const MOST_ROWS: usize = 1 << 15;
@@ -58,14 +58,14 @@ impl Default for Detail {
 
 /// A thread that calls MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct TimelineRow {
     pub(crate) job: u32,
     pub(crate) rank: u32,
     pub(crate) node: u32,
     pub(crate) thread: u32,
 }
 
-impl From<&CallingThread> for Row {
+impl From<&CallingThread> for TimelineRow {
     fn from(thread: &CallingThread) -> Self {
         Self {
             job: thread.member.job,
@@ -76,7 +76,7 @@ impl From<&CallingThread> for Row {
     }
 }
 
-impl Row {
+impl TimelineRow {
     fn of(call: &Call, source: &Source) -> Option<Self> {
         let (member, _) = *source.places().processes().get(call.process as usize)?;
         Some(Self {
@@ -103,9 +103,9 @@ pub(crate) struct Timeline {
 pub(crate) struct About {
     pub(crate) from: u64,
     pub(crate) to: u64,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<TimelineRow>,
     /// Classes of similar rows.
-    pub(crate) classes: Vec<Class>,
+    pub(crate) classes: Vec<RowClass>,
     /// Number of threads without a row.
     pub(crate) beyond: usize,
     /// Functions by number, from 1.
@@ -128,8 +128,8 @@ pub(crate) struct About {
 
 /// The threads of a trace, and its begin and end.
 #[derive(Debug, Default)]
-struct Extent {
-    rows: BTreeMap<Row, usize>,
+struct TimelineExtent {
+    rows: BTreeMap<TimelineRow, usize>,
     /// The duration of each row, from its first call to its last return.
     lengths: Vec<u64>,
     beyond: usize,
@@ -137,11 +137,11 @@ struct Extent {
     to: u64,
 }
 
-impl Extent {
+impl TimelineExtent {
     fn of(threads: &[CallingThread]) -> Self {
-        let mut rows: BTreeMap<Row, u64> = BTreeMap::new();
+        let mut rows: BTreeMap<TimelineRow, u64> = BTreeMap::new();
         for thread in threads {
-            let length = rows.entry(Row::from(thread)).or_default();
+            let length = rows.entry(TimelineRow::from(thread)).or_default();
             *length = (*length).max(thread.to_ps.saturating_sub(thread.from_ps));
         }
         let beyond = rows.len().saturating_sub(MOST_ROWS);
@@ -159,10 +159,10 @@ impl Extent {
 
 /// Fills a timeline.
 struct Filling {
-    extent: Extent,
+    extent: TimelineExtent,
     detail: Detail,
     levels: Levels,
-    pages: Pages,
+    pages: TimelinePages,
     numbers: BTreeMap<&'static str, u8>,
     functions: Vec<&'static str>,
     function_kinds: Vec<u8>,
@@ -178,20 +178,20 @@ struct Filling {
 }
 
 /// Builds a timeline, event by event.
-pub(crate) struct Making<'a> {
+pub(crate) struct TimelineBuilder<'a> {
     source: Source,
     waits: WaitCollector<'a>,
     filling: Filling,
 }
 
-impl<'a> Making<'a> {
+impl<'a> TimelineBuilder<'a> {
     /// Creates an empty timeline of the surveyed trace.
     pub(crate) fn new(survey: &'a Survey, detail: Detail) -> Self {
         let (header, communicators) = (survey.header(), survey.communicators());
         Self {
             source: Source::given(header.clone(), communicators.clone()),
             waits: WaitCollector::naming(header, communicators),
-            filling: Filling::new(Extent::of(survey.threads()), detail),
+            filling: Filling::new(TimelineExtent::of(survey.threads()), detail),
         }
     }
 
@@ -201,7 +201,7 @@ impl<'a> Making<'a> {
             return;
         };
         self.waits.observe(&call.event, true);
-        if let Some(row) = Row::of(&call, &self.source)
+        if let Some(row) = TimelineRow::of(&call, &self.source)
             && let Some(row) = self.filling.extent.rows.get(&row).copied()
         {
             self.filling.call(&call, row, &self.source);
@@ -223,7 +223,7 @@ impl<'a> Making<'a> {
 }
 
 impl Filling {
-    fn new(extent: Extent, detail: Detail) -> Self {
+    fn new(extent: TimelineExtent, detail: Detail) -> Self {
         let mut processes = BTreeMap::new();
         for (row, number) in &extent.rows {
             let member = Member {
@@ -234,7 +234,7 @@ impl Filling {
         }
         Self {
             levels: Levels::new(extent.rows.len(), extent.from, extent.to),
-            pages: Pages::new(detail.budget),
+            pages: TimelinePages::new(detail.budget),
             extent,
             detail,
             processes,
@@ -323,7 +323,7 @@ impl Filling {
         self.messages += 1;
         let ((from, sent), (to, received)) = if sends { (here, there) } else { (there, here) };
         if received >= self.detail.from && sent < self.detail.to {
-            self.pages.message(Message {
+            self.pages.message(TimelineMessage {
                 from,
                 to,
                 sent,
@@ -354,7 +354,7 @@ impl Filling {
 
     fn finish(mut self) -> Timeline {
         self.levels.end();
-        let mut sums = Numbers::default();
+        let mut sums = PackedNumbers::default();
         sums.push(self.sums.len() as u64);
         for ((row, function), (calls, time)) in &self.sums {
             [*row as u64, (*function).into(), *calls, *time]

@@ -9,7 +9,7 @@ use belljar_mpi::meaning_of;
 use belljar_sim::figures::{counted, counted_as, percent_of_thousandths as percent};
 use serde::Serialize;
 
-use crate::{Summary, Traced};
+use crate::{Summary, TraceAnalyses};
 
 /// A sentence, with the section that has the details.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -42,7 +42,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(traced: &Traced) -> Self {
+    fn of(traced: &TraceAnalyses) -> Self {
         let mut sums = Self::default();
         for rank in &traced.statistics.ranks {
             let main = rank.mpi_ps.saturating_sub(rank.start_and_end_ps);
@@ -62,7 +62,7 @@ impl Sums {
 }
 
 /// Returns all sentences.
-pub(crate) fn verdicts(traced: &Traced, summary: Option<&Summary>) -> Vec<Verdict> {
+pub(crate) fn verdicts(traced: &TraceAnalyses, summary: Option<&Summary>) -> Vec<Verdict> {
     let sums = Sums::of(traced);
     vec![
         computing(traced, sums),
@@ -78,7 +78,7 @@ pub(crate) fn verdicts(traced: &Traced, summary: Option<&Summary>) -> Vec<Verdic
     ]
 }
 
-fn computing(traced: &Traced, sums: Sums) -> Verdict {
+fn computing(traced: &TraceAnalyses, sums: Sums) -> Verdict {
     let own = thousandths(sums.compute, sums.main());
     let path = &traced.path;
     let outside = path.ranks.iter().map(|rank| rank.compute_ps);
@@ -151,7 +151,7 @@ fn start_and_end(sums: Sums) -> Verdict {
     }
 }
 
-fn wait_words(traced: &Traced, sums: Sums) -> String {
+fn wait_words(traced: &TraceAnalyses, sums: Sums) -> String {
     let most = traced
         .waiting
         .kinds
@@ -179,7 +179,7 @@ fn wait_words(traced: &Traced, sums: Sums) -> String {
 }
 
 /// Describes the rank with the highest cost of delays.
-fn root_cause(traced: &Traced, waiting: u64) -> Option<String> {
+fn root_cause(traced: &TraceAnalyses, waiting: u64) -> Option<String> {
     let delays = traced.waiting.delays.as_ref()?;
     let most = delays.ranks.iter().max_by_key(|rank| rank.total_ps)?;
     let share = thousandths(most.total_ps, waiting);
@@ -237,7 +237,7 @@ fn imbalance(statistics: &Statistics) -> Verdict {
     }
 }
 
-fn network(traced: &Traced, summary: Option<&Summary>, sums: Sums) -> Verdict {
+fn network(traced: &TraceAnalyses, summary: Option<&Summary>, sums: Sums) -> Verdict {
     let busiest = summary.and_then(|summary| {
         let links = summary.links.iter();
         let both = links.flat_map(|link| [(link, &link.up), (link, &link.down)]);

@@ -10,7 +10,8 @@ use belljar_analysis::{FrameNames, diff, time_words};
 use belljar_archive::{Contents, TraceWriter};
 use belljar_mpi::FUNCTIONS;
 use belljar_report::{
-    ChangedKey, Detail, Matrices, Output, Report, ReportError, Run, Summary, SummaryNode, Traced,
+    ChangedKey, Detail, Matrices, Report, ReportError, RunData, RunOutput, Summary, SummaryNode,
+    TraceAnalyses,
 };
 use belljar_trace::{Event, TraceSummary};
 
@@ -46,24 +47,24 @@ fn changed(folder: &Path, stencil: Stencil, change: impl Fn(Event) -> Event) -> 
     path
 }
 
-fn read(path: &Path) -> Result<(Traced, Matrices), ReportError> {
+fn read(path: &Path) -> Result<(TraceAnalyses, Matrices), ReportError> {
     let unnamed = FrameNames::new(|_, _| Vec::new());
-    Traced::read(path, None, unnamed, Detail::default())
+    TraceAnalyses::read(path, None, unnamed, Detail::default())
 }
 
-fn run(path: &Path) -> Run {
+fn run(path: &Path) -> RunData {
     let (traced, matrices) = read(path).unwrap();
-    Run {
+    RunData {
         name: HOSTILE.to_owned(),
         facts: vec![("workload".to_owned(), HOSTILE.to_owned())],
         matrices,
         traced: Some(traced),
-        outputs: vec![Output {
+        outputs: vec![RunOutput {
             name: "stdout".to_owned(),
             text: HOSTILE.to_owned(),
             left_out: 0,
         }],
-        ..Run::default()
+        ..RunData::default()
     }
 }
 
@@ -341,9 +342,9 @@ fn of_many_ranks_one_of_each_class_is_shown() {
 fn a_run_without_a_trace_has_a_report() {
     let folder = tempfile::tempdir().unwrap();
     let report = Report {
-        run: Run {
+        run: RunData {
             name: "untraced".to_owned(),
-            ..Run::default()
+            ..RunData::default()
         },
         ..Report::default()
     };

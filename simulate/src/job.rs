@@ -25,21 +25,21 @@ pub struct Job {
     /// Waiting jobs with higher priority are first.
     pub priority: i64,
     /// The traffic of its processes while it runs.
-    pub traffic: Arc<Traffic>,
+    pub traffic: Arc<JobTraffic>,
     /// The index of a traced run that represents it, for callers with traced runs.
     pub run: Option<usize>,
 }
 
 /// The traffic between processes of a job: constant flows while the job runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Traffic {
+pub struct JobTraffic {
     /// Distinct pairs of ranks, and bits a second from the first to the second.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<RankFlow>,
 }
 
 /// The flow from one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Flow {
+pub struct RankFlow {
     /// The sender's rank.
     pub from: u32,
     /// The receiver's.
@@ -66,7 +66,7 @@ pub enum Pattern {
     Transpose,
 }
 
-impl Traffic {
+impl JobTraffic {
     /// Returns the traffic of a pattern among this many ranks, with `rate` bits a second sent by each in total.
     pub fn of(pattern: Pattern, ranks: u32, rate: u64) -> Self {
         let flows = (0..ranks).flat_map(|from| {
@@ -75,7 +75,7 @@ impl Traffic {
             others.sort_unstable();
             others.dedup();
             let each = rate.checked_div(others.len() as u64).unwrap_or(0);
-            others.into_iter().map(move |to| Flow {
+            others.into_iter().map(move |to| RankFlow {
                 from,
                 to,
                 rate: each,
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn flows(pattern: Pattern, ranks: u32) -> Vec<(u32, u32, u64)> {
-        let traffic = Traffic::of(pattern, ranks, 120);
+        let traffic = JobTraffic::of(pattern, ranks, 120);
         let flows = traffic.flows.iter();
         flows.map(|flow| (flow.from, flow.to, flow.rate)).collect()
     }

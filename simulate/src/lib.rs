@@ -33,16 +33,16 @@ mod shapes;
 mod simulation;
 
 pub use arrival::Distribution;
-pub use job::{Flow, Job, Nanos, Pattern, Traffic};
+pub use job::{Job, JobTraffic, Nanos, Pattern, RankFlow};
 pub use load::{LinkUse, Load, Loads};
 pub use log::{Log, LoggedJob};
-pub use mapping::{Block, Cyclic, Greedy as GreedyMapping, Mapping, Placing};
+pub use mapping::{Block, Cyclic, Greedy as GreedyMapping, MappingPolicy, Placing};
 pub use measures::{JobMeasures, Measures};
 pub use memory::Memory;
 pub use routing::{Fabric, Greedy as GreedyRouter, Placed, Router, Way};
-pub use scheduler::{Conservative, Easy, Fcfs, Queue, Running, Scheduler, Waiting};
+pub use scheduler::{Conservative, Easy, Fcfs, Queue, Running, Scheduler, WaitingJob};
 pub use selection::{Anywhere, Contiguous, Hosts, Linear, Selection, TopologyAware};
 pub use simulation::{
-    AsLong, JobOutcome, Machine, MixError, MixState, MixStateError, Next, Policies, Progress,
-    Simulated, Simulation, Step, simulate,
+    AsLong, JobOutcome, JobProgress, Machine, MixError, MixState, MixStateError, Next, Policies,
+    Simulated, Simulation, SimulationStep, simulate,
 };

@@ -4,7 +4,7 @@
 
 use belljar_fabric::Topology;
 
-use crate::job::Traffic;
+use crate::job::JobTraffic;
 use crate::memory::Memory;
 
 /// A mapping's input.
@@ -17,13 +17,13 @@ pub struct Placing<'a> {
     /// Most processes on each host.
     pub slots: u32,
     /// Their traffic.
-    pub traffic: &'a Traffic,
+    pub traffic: &'a JobTraffic,
     /// The network.
     pub topology: &'a Topology,
 }
 
 /// Places processes. Implement it for a custom policy.
-pub trait Mapping: Memory {
+pub trait MappingPolicy: Memory {
     /// Returns the host of each process.
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32>;
 }
@@ -34,7 +34,7 @@ pub struct Block;
 
 impl Memory for Block {}
 
-impl Mapping for Block {
+impl MappingPolicy for Block {
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {
         let slots = placing.slots.max(1);
         let host = |rank: u32| placing.hosts[(rank / slots) as usize % placing.hosts.len()];
@@ -48,7 +48,7 @@ pub struct Cyclic;
 
 impl Memory for Cyclic {}
 
-impl Mapping for Cyclic {
+impl MappingPolicy for Cyclic {
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {
         let host = |rank: u32| placing.hosts[rank as usize % placing.hosts.len()];
         (0..placing.ranks).map(host).collect()
@@ -62,7 +62,7 @@ pub struct Greedy;
 
 impl Memory for Greedy {}
 
-impl Mapping for Greedy {
+impl MappingPolicy for Greedy {
     fn place(&mut self, placing: Placing<'_>) -> Vec<u32> {
         let ranks = placing.ranks as usize;
         let mut with: Vec<Vec<(usize, u64)>> = vec![Vec::new(); ranks];
@@ -124,15 +124,15 @@ fn distance(topology: &Topology, one: u32, other: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Flow;
+    use crate::job::RankFlow;
     use crate::shapes::two_levels;
 
     #[test]
     fn mappings_place_as_they_say() {
         let topology = two_levels();
         // Ranks 0 and 2 exchange most, as do 1 and 3; 0 and 1 exchange a little.
-        let flow = |from, to, rate| Flow { from, to, rate };
-        let traffic = Traffic {
+        let flow = |from, to, rate| RankFlow { from, to, rate };
+        let traffic = JobTraffic {
             flows: vec![flow(0, 2, 100), flow(3, 1, 90), flow(0, 1, 1)],
         };
         let placing = |hosts, slots| Placing {

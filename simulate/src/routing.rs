@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use belljar_fabric::{Direction, LinkId, Paths, Routes, Routing, RoutingError, Topology, headers};
 
-use crate::job::Traffic;
+use crate::job::JobTraffic;
 use crate::load::Loads;
 use crate::memory::Memory;
 
@@ -20,7 +20,7 @@ pub struct Placed<'a> {
     /// The host of each process.
     pub places: &'a [u32],
     /// Their traffic.
-    pub traffic: &'a Traffic,
+    pub traffic: &'a JobTraffic,
     /// The load of links, without the job.
     pub loads: &'a Loads,
     /// The network.
@@ -177,18 +177,18 @@ fn number(link: LinkId, direction: Direction) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Flow;
+    use crate::job::RankFlow;
     use crate::shapes::two_levels;
 
     /// Returns the load of the busiest link with four flows from one switch's hosts to the other's.
     fn busiest(router: &mut dyn Router) -> u64 {
         let topology = two_levels();
-        let flow = |from: u32| Flow {
+        let flow = |from: u32| RankFlow {
             from,
             to: from + 4,
             rate: 1_000,
         };
-        let traffic = Traffic {
+        let traffic = JobTraffic {
             flows: (0..4).map(flow).collect(),
         };
         let places: Vec<u32> = (0..8).collect();
@@ -230,8 +230,8 @@ mod tests {
     #[test]
     fn within_a_host_nothing_is_routed() {
         let topology = two_levels();
-        let traffic = Traffic {
-            flows: vec![Flow {
+        let traffic = JobTraffic {
+            flows: vec![RankFlow {
                 from: 0,
                 to: 1,
                 rate: 5,

@@ -8,7 +8,7 @@ use crate::memory::Memory;
 
 /// A waiting job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingJob {
     /// Its number.
     pub job: usize,
     /// Number of hosts that it needs.
@@ -32,7 +32,7 @@ pub struct Queue<'a> {
     /// The time.
     pub now: Nanos,
     /// Waiting jobs, in order.
-    pub waiting: &'a [Waiting],
+    pub waiting: &'a [WaitingJob],
     /// Running jobs.
     pub running: &'a [Running],
     /// Number of free hosts.
@@ -134,7 +134,7 @@ impl Scheduler for Conservative {
         if least.first().is_none_or(|least| *least > queue.free) {
             return started;
         }
-        let mut profile = Profile::of(queue);
+        let mut profile = FreeHostProfile::of(queue);
         for (place, job) in queue.waiting.iter().enumerate() {
             if least[place] > profile.free_now() {
                 break;
@@ -152,9 +152,9 @@ impl Scheduler for Conservative {
 }
 
 /// Number of free hosts from each time on.
-struct Profile(Vec<(Nanos, u32)>);
+struct FreeHostProfile(Vec<(Nanos, u32)>);
 
-impl Profile {
+impl FreeHostProfile {
     fn of(queue: Queue<'_>) -> Self {
         let mut ends: Vec<Running> = queue.running.to_vec();
         ends.sort_unstable_by_key(|job| job.ends);
@@ -176,7 +176,7 @@ impl Profile {
     }
 
     /// Returns the earliest time at which a job can begin and has its hosts for its duration; `None` if never.
-    fn first(&self, job: &Waiting) -> Option<Nanos> {
+    fn first(&self, job: &WaitingJob) -> Option<Nanos> {
         let mut from: Option<Nanos> = None;
         for (time, free) in &self.0 {
             if let Some(began) = from
@@ -193,7 +193,7 @@ impl Profile {
     }
 
     /// Reserves hosts from a time on for a job's duration.
-    fn reserve(&mut self, at: Nanos, job: &Waiting) {
+    fn reserve(&mut self, at: Nanos, job: &WaitingJob) {
         let ends = at.saturating_add(job.estimate);
         for edge in [at, ends] {
             let place = self.0.partition_point(|(time, _)| *time < edge);
@@ -214,9 +214,9 @@ impl Profile {
 mod tests {
     use super::*;
 
-    fn waiting(jobs: &[(u32, Nanos)]) -> Vec<Waiting> {
+    fn waiting(jobs: &[(u32, Nanos)]) -> Vec<WaitingJob> {
         let jobs = jobs.iter().enumerate();
-        let jobs = jobs.map(|(job, (hosts, estimate))| Waiting {
+        let jobs = jobs.map(|(job, (hosts, estimate))| WaitingJob {
             job,
             hosts: *hosts,
             estimate: *estimate,

@@ -1,7 +1,7 @@
 //! Many jobs on one interconnect, at the level of traffic matrices.
 //!
 //! A running job is a constant flow for its duration (K. Takahashi and others, "A toolset for analyzing application-aware dynamic interconnects", 2017). The duration is
-//! determined elsewhere: [`Simulation::step`] queries a [`Progress`], for which jobs may be messages that contend; with [`AsLong`] they do not affect each other's
+//! determined elsewhere: [`Simulation::step`] queries a [`JobProgress`], for which jobs may be messages that contend; with [`AsLong`] they do not affect each other's
 //! duration. Events are arrivals and ends. At one time ends come before arrivals, and both are in the order of jobs. A simulation is therefore a function of its jobs,
 //! its policies and their seeds. Between two steps it can be saved, and another one can continue from there. Used by `belljar simulate`.
 
@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{Job, Nanos};
 use crate::load::{LinkUse, Load, Loads};
-use crate::mapping::{Mapping, Placing};
+use crate::mapping::{MappingPolicy, Placing};
 use crate::routing::{Placed, Router, Way};
-use crate::scheduler::{Queue, Running, Scheduler, Waiting};
+use crate::scheduler::{Queue, Running, Scheduler, WaitingJob};
 use crate::selection::{Hosts, Selection};
-pub use progress::{AsLong, Next, Progress};
+pub use progress::{AsLong, JobProgress, Next};
 pub use state::{MixState, MixStateError};
 
 /// The policies for jobs.
@@ -31,7 +31,7 @@ pub struct Policies {
     /// Selection of hosts.
     pub selection: Box<dyn Selection + Send>,
     /// Mapping of processes to hosts.
-    pub mapping: Box<dyn Mapping + Send>,
+    pub mapping: Box<dyn MappingPolicy + Send>,
     /// Routing of flows over links.
     pub router: Box<dyn Router + Send>,
 }
@@ -107,8 +107,8 @@ impl Machine<'_> {
         job.ranks.div_ceil(self.slots.max(1))
     }
 
-    fn waiting(&self, number: usize, job: &Job) -> Waiting {
-        Waiting {
+    fn waiting(&self, number: usize, job: &Job) -> WaitingJob {
+        WaitingJob {
             job: number,
             hosts: self.hosts_for(job),
             estimate: job.estimate,
@@ -153,17 +153,17 @@ pub struct Simulation<'a> {
     policies: Policies,
     hosts: Hosts,
     loads: Loads,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingJob>,
     under: BTreeMap<usize, Under>,
     out: Simulated,
 }
 
 /// The result of a step of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SimulationStep {
     /// All events at this time have been handled.
     Happened(Nanos),
-    /// No event; the [`Progress`] of jobs paused to let the caller do other work.
+    /// No event; the [`JobProgress`] of jobs paused to let the caller do other work.
     Paused,
     /// There are no more events.
     Over,
@@ -181,7 +181,7 @@ pub fn simulate(
 ) -> Result<Simulated, MixError> {
     let mut simulation = Simulation::new(machine, jobs, policies)?;
     let mut progress = AsLong::of(&simulation);
-    while let Step::Happened(now) = simulation.step(&mut progress) {
+    while let SimulationStep::Happened(now) = simulation.step(&mut progress) {
         if !each(now) {
             break;
         }
@@ -233,15 +233,15 @@ impl<'a> Simulation<'a> {
 
     /// Handles all events at the next time at which there are any. Running jobs are played by `progress`, which must be the same one at each step; a job that never ends
     /// keeps its hosts.
-    pub fn step(&mut self, progress: &mut dyn Progress) -> Step {
+    pub fn step(&mut self, progress: &mut dyn JobProgress) -> SimulationStep {
         let arrives = self.next_arrival().map(|(time, _)| time);
         let ended = match progress.next_end(arrives) {
             Next::End(time, job) => Some((time, job)),
             Next::Nothing => None,
-            Next::Pause => return Step::Paused,
+            Next::Pause => return SimulationStep::Paused,
         };
         let Some(now) = ended.map(|(time, _)| time).or(arrives) else {
-            return Step::Over;
+            return SimulationStep::Over;
         };
         // With a state from an untrusted file, `progress` may report an end in the past.
         let now = now.max(self.out.end);
@@ -265,7 +265,7 @@ impl<'a> Simulation<'a> {
         self.start(now, progress);
         self.out.loads.push(self.loads.at(now));
         self.out.end = now;
-        Step::Happened(now)
+        SimulationStep::Happened(now)
     }
 
     /// Returns the outcome of all jobs, until now.
@@ -302,13 +302,13 @@ impl<'a> Simulation<'a> {
     fn arrive(&mut self, number: usize) {
         let job = &self.jobs[number];
         let waiting = self.machine.waiting(number, job);
-        let after = |other: &Waiting| self.jobs[other.job].priority >= job.priority;
+        let after = |other: &WaitingJob| self.jobs[other.job].priority >= job.priority;
         let place = self.waiting.partition_point(after);
         self.waiting.insert(place, waiting);
     }
 
     /// Starts jobs, as long as the scheduler returns some that get hosts.
-    fn start(&mut self, now: Nanos, progress: &mut dyn Progress) {
+    fn start(&mut self, now: Nanos, progress: &mut dyn JobProgress) {
         let running: Vec<Running> = self
             .under
             .values()
@@ -339,7 +339,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Begins a job, if the policy has hosts for it.
-    fn begin(&mut self, now: Nanos, waiting: Waiting, progress: &mut dyn Progress) -> bool {
+    fn begin(&mut self, now: Nanos, waiting: WaitingJob, progress: &mut dyn JobProgress) -> bool {
         let topology = self.machine.topology;
         let selection = &mut self.policies.selection;
         let Some(hosts) = selection.select(waiting.hosts, &self.hosts, topology) else {

@@ -73,14 +73,14 @@ pub fn crystal_divider(frequency: Frequency) -> u64 {
 
 /// The position of a processor in its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProcessorPosition {
     /// Its APIC id, from 0.
     pub id: u32,
     /// Number of processors, all cores of one package.
     pub of: u32,
 }
 
-impl Place {
+impl ProcessorPosition {
     /// Bits of an APIC id that number the cores of the package.
     fn core_bits(self) -> u32 {
         self.of.next_power_of_two().ilog2()
@@ -89,7 +89,7 @@ impl Place {
 
 /// CPUID's answers on the processor at `place`, with instruction set `set` and clock `frequency`. The
 /// engine fills in the values that depend on CR4 and XCR0 (OSXSAVE, the size of an XSAVE area).
-pub fn table(frequency: Frequency, place: Place, set: &InstructionSet) -> CpuidTable {
+pub fn table(frequency: Frequency, place: ProcessorPosition, set: &InstructionSet) -> CpuidTable {
     let mut entries = basic(frequency, place, set.level());
     entries.extend(extended_states(set));
     entries.extend(caches(place));
@@ -172,7 +172,7 @@ fn word(text: &[u8], index: usize) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-fn basic(frequency: Frequency, place: Place, level: Level) -> Vec<CpuidEntry> {
+fn basic(frequency: Frequency, place: ProcessorPosition, level: Level) -> Vec<CpuidEntry> {
     let vendor = b"GenuineIntel";
     let many = place.of > 1;
     // CLFLUSH lines of 8 times 8 bytes; room for that many APIC ids in the package.
@@ -203,7 +203,7 @@ fn basic(frequency: Frequency, place: Place, level: Level) -> Vec<CpuidEntry> {
 
 /// Leaf 4: data and instruction caches of 32 KiB, 256 KiB for each core, then 12 MiB
 /// for all of them.
-fn caches(place: Place) -> Vec<CpuidEntry> {
+fn caches(place: ProcessorPosition) -> Vec<CpuidEntry> {
     let ids = (1 << place.core_bits()) - 1;
     let cache = |index, kind: u32, level: u32, ways: u32, sets: u32| {
         let sharing = if level == 3 { ids } else { 0 };
@@ -220,8 +220,8 @@ fn caches(place: Place) -> Vec<CpuidEntry> {
 
 /// Leaves 0xb and, with several processors, 0x1f, with the same contents: one thread per core, all
 /// cores in one package.
-fn topology(place: Place) -> Vec<CpuidEntry> {
-    let Place { id, of } = place;
+fn topology(place: ProcessorPosition) -> Vec<CpuidEntry> {
+    let ProcessorPosition { id, of } = place;
     let levels = |leaf| {
         [
             subleaf(leaf, 0, [0, 1, 1 << 8, id]),
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use belljar_cpu::Feature;
 
-    const ALONE: Place = Place { id: 0, of: 1 };
+    const ALONE: ProcessorPosition = ProcessorPosition { id: 0, of: 1 };
 
     fn of(level: Level) -> CpuidTable {
         table(
@@ -302,7 +302,13 @@ mod tests {
     #[test]
     fn several_processors_are_cores_of_one_package() {
         let frequency = Frequency::from_hz(2_600_000_000).unwrap();
-        let of = |id, of| table(frequency, Place { id, of }, &InstructionSet::default());
+        let of = |id, of| {
+            table(
+                frequency,
+                ProcessorPosition { id, of },
+                &InstructionSet::default(),
+            )
+        };
         for (count, bits, room) in [(2, 1, 2), (3, 2, 4), (32, 5, 32), (64, 6, 64)] {
             let last = of(count - 1, count);
             let [_, ebx, _, edx] = last.answer(1, 0);

@@ -28,7 +28,7 @@ const STRETCH: usize = 4096;
 
 /// The location of a page's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Place {
+enum PageLocation {
     /// Not stored: all bytes are zero.
     Zeros,
     /// In a pack, by its number and the page's index in it.
@@ -38,7 +38,7 @@ enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     hash: u64,
-    place: Place,
+    place: PageLocation,
 }
 
 /// Errors of restoring a node's RAM.
@@ -123,7 +123,7 @@ impl KeptPages {
             return Ok(());
         }
         let place = if page.iter().all(|byte| *byte == 0) {
-            Place::Zeros
+            PageLocation::Zeros
         } else {
             pack.add(page)?
         };
@@ -168,7 +168,7 @@ impl KeptPages {
     /// Adds the number of pages in each pack.
     pub fn count(&self, by_pack: &mut BTreeMap<u32, u64>) {
         for kept in self.pages.values() {
-            if let Place::Pack(pack, _) = kept.place {
+            if let PageLocation::Pack(pack, _) = kept.place {
                 *by_pack.entry(pack).or_default() += 1;
             }
         }
@@ -193,8 +193,8 @@ impl<W: Write> PackWriter<W> {
         }
     }
 
-    fn add(&mut self, page: &[u8; PAGE]) -> io::Result<Place> {
-        let place = Place::Pack(self.number, self.pages);
+    fn add(&mut self, page: &[u8; PAGE]) -> io::Result<PageLocation> {
+        let place = PageLocation::Pack(self.number, self.pages);
         let full = || io::Error::from(io::ErrorKind::FileTooLarge);
         self.pages = self.pages.checked_add(1).ok_or_else(full)?;
         self.file.write_all(page)?;
@@ -233,7 +233,7 @@ impl Packs {
     }
 
     fn read(&self, kept: &Kept, page: &mut [u8; PAGE]) -> Result<(), KeptError> {
-        let Place::Pack(pack, index) = kept.place else {
+        let PageLocation::Pack(pack, index) = kept.place else {
             page.fill(0);
             return Ok(());
         };

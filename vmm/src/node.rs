@@ -44,7 +44,7 @@ use belljar_sim::{Frequency, Time};
 
 use crate::config::NodeConfig;
 use crate::{boot, cpuid};
-use arrivals::{Arrival, Arrivals};
+use arrivals::{Arrivals, NodeInput};
 use devices::{CONTROL, Devices};
 use noise::Noise;
 use processor::{Activity, Processor};
@@ -149,7 +149,7 @@ impl Node {
     {
         let mut processors = Vec::new();
         for index in 0..config.vcpus {
-            let place = cpuid::Place {
+            let place = cpuid::ProcessorPosition {
                 id: index,
                 of: config.vcpus,
             };
@@ -263,20 +263,20 @@ impl Node {
 
     /// Delivers a frame from the wire at `at`; immediately if `at` has passed.
     pub fn deliver_frame(&mut self, at: Time, frame: Vec<u8>) {
-        self.expect(at, Arrival::Frame(frame));
+        self.expect(at, NodeInput::Frame(frame));
     }
 
     /// Types `bytes` into the control console (`hvc0`) at `at`.
     pub fn write_control(&mut self, at: Time, bytes: Vec<u8>) {
-        self.expect(at, Arrival::Control(bytes));
+        self.expect(at, NodeInput::Control(bytes));
     }
 
     /// Types `bytes` into the serial console (`ttyS0`) at `at`.
     pub fn write_console(&mut self, at: Time, bytes: Vec<u8>) {
-        self.expect(at, Arrival::Console(bytes));
+        self.expect(at, NodeInput::Console(bytes));
     }
 
-    fn expect(&mut self, at: Time, arrival: Arrival) {
+    fn expect(&mut self, at: Time, arrival: NodeInput) {
         self.disturb();
         self.arrivals.push(self.frequency.cycle_at(at), arrival);
     }

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 use vm_memory::mmap::FromRangesError;
 
-use pages::{Contents, Runs};
+use pages::{PageContents, Runs};
 
 const MAGIC: &[u8; 8] = b"BELLSNAP";
 /// Incremented with every change of the format, or of the meaning of saved state.
@@ -251,10 +251,12 @@ impl Snapshot {
         }
         let end = PREFIX + bytes.len() as u64;
         match pages::look(&file, end, ram_at, total, &header.runs).map_err(failed)? {
-            Contents::Hash(hash) if hash == header.hash => {}
-            Contents::Hash(_) => return Err(damaged("its memory has another checksum")),
-            Contents::Impossible => return Err(damaged("its pages are in no order")),
-            Contents::Filled => return Err(damaged("something stands where nothing was written")),
+            PageContents::Hash(hash) if hash == header.hash => {}
+            PageContents::Hash(_) => return Err(damaged("its memory has another checksum")),
+            PageContents::Impossible => return Err(damaged("its pages are in no order")),
+            PageContents::Filled => {
+                return Err(damaged("something stands where nothing was written"));
+            }
         }
         let usable =
             |&(at, bytes): &(u64, u64)| usize::try_from(bytes).ok().map(|bytes| (at, bytes));

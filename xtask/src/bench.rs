@@ -13,9 +13,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::packages::{self, BENCH, BUILD};
-use crate::shell::{Profile, build_belljar};
+use crate::shell::{BuildProfile, build_belljar};
 
-use qemu::{Link, Machine};
+use qemu::{GuestConnection, Machine};
 
 /// `cargo xtask bench hpl`: Linpack on four nodes, against QEMU.
 mod cluster;
@@ -45,7 +45,7 @@ const RUNS: usize = 5;
 
 /// Options of the benchmarks.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArguments {
     /// Rows to measure; all by default.
     ///
     /// `engine`, with optional names of kernels, measures the engine against the bare processor and QEMU.
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
 }
 
 /// A row: a workload, and a smaller one whose time is subtracted to exclude boot.
-struct Row {
+struct BenchmarkRow {
     name: &'static str,
     what: &'static str,
     command: &'static str,
@@ -80,22 +80,22 @@ struct Row {
     goal: f64,
 }
 
-const ROWS: [Row; 3] = [
-    Row {
+const ROWS: [BenchmarkRow; 3] = [
+    BenchmarkRow {
         name: "boot",
         what: "boot to a workload's end and power-off",
         command: "true",
         less: None,
         goal: 1.0,
     },
-    Row {
+    BenchmarkRow {
         name: "intloop",
         what: "integer loop, 200 million steps",
         command: "intloop 200000000",
         less: Some("true"),
         goal: 1.0,
     },
-    Row {
+    BenchmarkRow {
         name: "dgemm",
         what: "packed SSE2 dgemm, 256 x 256, 60 times",
         command: "dgemm 256 60",
@@ -115,7 +115,7 @@ struct Measured {
 }
 
 /// Measures and prints the table.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     let runs = arguments.runs.unwrap_or(RUNS).max(1);
     let (json_file, plot_file) = (arguments.json.as_deref(), arguments.plot.as_deref());
     packages::ensure(&[BUILD, BENCH])?;
@@ -187,7 +187,7 @@ struct Bench {
 
 impl Bench {
     fn prepare() -> Result<Self> {
-        let belljar = build_belljar(Profile::Release)?;
+        let belljar = build_belljar(BuildProfile::Release)?;
         let output = Command::new(&belljar)
             .args([
                 "image",
@@ -211,7 +211,7 @@ impl Bench {
     }
 
     /// Runs both sides in turns; returns the median of each, and of their ratios.
-    fn measure(&self, row: &Row, runs: usize) -> Result<Measured> {
+    fn measure(&self, row: &BenchmarkRow, runs: usize) -> Result<Measured> {
         let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..runs {
             let our = self.net(row, Self::time_ours)?;
@@ -230,7 +230,7 @@ impl Bench {
         })
     }
 
-    fn net(&self, row: &Row, time: fn(&Self, &str) -> Result<f64>) -> Result<f64> {
+    fn net(&self, row: &BenchmarkRow, time: fn(&Self, &str) -> Result<f64>) -> Result<f64> {
         let whole = time(self, row.command)?;
         let less = row.less.map_or(Ok(0.0), |command| time(self, command))?;
         Ok((whole - less).max(1e-3))
@@ -282,7 +282,7 @@ impl Bench {
             level: LEVEL,
             memory_mib: 1024,
             node: (0, 1),
-            link: Link::None,
+            link: GuestConnection::None,
             console: None,
         };
         timed(&mut machine.command())

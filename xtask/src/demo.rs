@@ -11,7 +11,7 @@ use crate::shell;
 /// Runs everything from nothing to a traced run of High Performance Linpack.
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[BUILD])?;
-    let binary = shell::build_belljar(shell::Profile::Release)?;
+    let binary = shell::build_belljar(shell::BuildProfile::Release)?;
     let binary = binary
         .to_str()
         .context("the target folder's path is not text")?;

@@ -28,15 +28,15 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::shell::{Profile, build_belljar};
-use digests::{Digests, Row};
+use crate::shell::{BuildProfile, build_belljar};
+use digests::{DigestRow, Digests};
 use pinned::PinnedTrace;
-use readers::{READERS, Reader};
+use readers::{FrozenReader, READERS};
 use row::Scratch;
 
 /// The options of `cargo xtask frozen`.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct FrozenArguments {
     /// Rewrite tests/frozen/digests.txt.
     #[arg(long)]
     write: bool,
@@ -57,10 +57,10 @@ fn folder() -> PathBuf {
 }
 
 /// Runs `cargo xtask frozen`.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &FrozenArguments) -> Result<()> {
     let binary = match &arguments.belljar {
         Some(path) => path.clone(),
-        None => build_belljar(Profile::Dev)?,
+        None => build_belljar(BuildProfile::Dev)?,
     };
     let binary = fs::canonicalize(&binary);
     let binary = binary.context("cannot find the belljar command; drop --belljar to build it")?;
@@ -112,9 +112,9 @@ fn digests(binary: &Path, traces: &[PinnedTrace], keep: Option<&Path>) -> Result
     let pairs = traces
         .iter()
         .flat_map(|trace| READERS.iter().map(move |reader| (trace, reader)));
-    let pairs: Vec<(&PinnedTrace, &Reader)> = pairs.collect();
+    let pairs: Vec<(&PinnedTrace, &FrozenReader)> = pairs.collect();
     let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<(usize, Row)>> {
+    let work = || -> Result<Vec<(usize, DigestRow)>> {
         let mut rows = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -144,7 +144,12 @@ fn digests(binary: &Path, traces: &[PinnedTrace], keep: Option<&Path>) -> Result
 }
 
 /// The digest of one reader on one trace.
-fn one(binary: &Path, trace: &PinnedTrace, reader: &Reader, keep: Option<&Path>) -> Result<Row> {
+fn one(
+    binary: &Path,
+    trace: &PinnedTrace,
+    reader: &FrozenReader,
+    keep: Option<&Path>,
+) -> Result<DigestRow> {
     let scratch = Scratch::new(&folder(), trace)?;
     let parts = scratch.read(binary, trace, reader)?;
     if reader.name == own_network::READER {
@@ -153,7 +158,7 @@ fn one(binary: &Path, trace: &PinnedTrace, reader: &Reader, keep: Option<&Path>)
     if let Some(keep) = keep {
         parts.keep(&keep.join(&trace.name).join(reader.name))?;
     }
-    Ok(Row {
+    Ok(DigestRow {
         trace: trace.name.clone(),
         reader: reader.name.to_owned(),
         digest: parts.digest(),

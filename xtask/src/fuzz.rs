@@ -84,7 +84,7 @@ enum Target {
 
 /// The command line.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct FuzzArguments {
     target: Target,
     /// Time limit in seconds.
     #[arg(long, value_name = "N", default_value_t = 60)]
@@ -111,7 +111,7 @@ const PATIENCE: u32 = 20;
 const MEMORY_MIB: u32 = 4096;
 
 /// Fuzzes until the time is up or an input fails.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     match arguments.target {
         Target::Engine if arguments.input.is_some() => {
             bail!("`fuzz engine` prints a row for tests/sequences.rs and takes no input")
@@ -145,7 +145,7 @@ fn engine(seconds: u64, seed: u64) -> Result<()> {
 }
 
 /// Runs libFuzzer, which searches for inputs that reach new code and keeps them in the corpus.
-fn guided(target: Target, arguments: &Arguments) -> Result<()> {
+fn guided(target: Target, arguments: &FuzzArguments) -> Result<()> {
     let name = target.to_possible_value().context("it has a name")?;
     let fuzzer = Fuzzer {
         binary: build()?,

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 
 use crate::packages::{self, BUILD, TEST};
 use crate::python;
-use crate::shell::{self, Profile, build_belljar, cargo, run_with};
+use crate::shell::{self, BuildProfile, build_belljar, cargo, run_with};
 use crate::tree::dependencies;
 use stages::Stages;
 
@@ -138,7 +138,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
             let binary = prepare(&[])?;
             python(&binary)
         }
-        Some(Group::Frozen) => crate::frozen::check(&build_belljar(Profile::Dev)?),
+        Some(Group::Frozen) => crate::frozen::check(&build_belljar(BuildProfile::Dev)?),
         Some(Group::Peers) => end_to_end(&[Group::Peers], &[(LONG_PEERS, "1")]),
         Some(Group::Install) => end_to_end(&[Group::Install], &[(FROM_SOURCE, "1")]),
         Some(Group::Containers) => end_to_end(&[Group::Containers], &[(WHOLE_ROOTS, "1")]),
@@ -169,7 +169,7 @@ fn all_stages(stages: &mut Stages) -> Result<()> {
     })?;
     stages.time("frozen", || crate::frozen::check(binary.as_ref()))?;
     std::thread::scope(|scope| {
-        let machine = scope.spawn(|| in_machine(&binary, &[], Output::Named));
+        let machine = scope.spawn(|| in_machine(&binary, &[], OutputForm::Named));
         // The differential tests are among the unit tests of their crate.
         stages.time("unit", unit)?;
         stages.time("pooled", pooled)?;
@@ -279,7 +279,7 @@ fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     let binary = prepare(groups)?;
     on_host(groups, &binary, more)?;
     if groups.contains(&Group::Kvm) {
-        in_machine(&binary, more, Output::Plain)?;
+        in_machine(&binary, more, OutputForm::Plain)?;
     }
     Ok(())
 }
@@ -293,7 +293,7 @@ fn prepare(groups: &[Group]) -> Result<String> {
 
 /// Builds `belljar`, and installs the packages of the groups that have their own. Returns the path of `belljar`.
 fn build_binary(groups: &[Group]) -> Result<String> {
-    let binary = build_belljar(Profile::Dev)?;
+    let binary = build_belljar(BuildProfile::Dev)?;
     let binary = binary.into_os_string().into_string();
     let binary = binary
         .ok()
@@ -327,7 +327,7 @@ fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> 
 
 /// Form of a group's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Output {
+enum OutputForm {
     /// Unchanged.
     Plain,
     /// With the group's name before each line, for parallel groups.
@@ -335,7 +335,7 @@ enum Output {
 }
 
 /// Runs the kvm group, one test at a time, as an emulated machine needs a processor.
-fn in_machine(binary: &str, more: &[(&str, &str)], output: Output) -> Result<()> {
+fn in_machine(binary: &str, more: &[(&str, &str)], output: OutputForm) -> Result<()> {
     let tests = shell::test_program("belljar-kvm", "belljar-kvm")?;
     let digests = shell::test_program("belljar-exact", "digests")?;
     let own = [
@@ -347,8 +347,8 @@ fn in_machine(binary: &str, more: &[(&str, &str)], output: Output) -> Result<()>
     let mut arguments = end_to_end_tests(&[Group::Kvm]);
     arguments.extend(["--test-threads", "1"].map(str::to_owned));
     match output {
-        Output::Plain => shell::run_with(&cargo(), &arguments, &environment),
-        Output::Named => shell::run_named("kvm", &cargo(), &arguments, &environment),
+        OutputForm::Plain => shell::run_with(&cargo(), &arguments, &environment),
+        OutputForm::Named => shell::run_named("kvm", &cargo(), &arguments, &environment),
     }
 }
 

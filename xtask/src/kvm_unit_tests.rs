@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::shell::{Profile, build_belljar};
+use crate::shell::{BuildProfile, build_belljar};
 
 /// Limits of one case: virtual time, and seconds of host time.
 const LIMIT: &str = "20 s";
@@ -22,7 +22,7 @@ const SKIPPED: i32 = 77;
 const TIMED_OUT: [i32; 2] = [124, 137];
 
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct KvmUnitTestsArguments {
     /// Tree, configured for x86_64 and built.
     tree: PathBuf,
     /// Run only cases with one of these in their names.
@@ -45,18 +45,18 @@ struct Case {
 }
 
 /// The result of a case.
-struct Outcome {
+struct CaseOutcome {
     verdict: &'static str,
     passes: usize,
     failures: usize,
     why: String,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &KvmUnitTestsArguments) -> Result<()> {
     let list = arguments.tree.join("x86/unittests.cfg");
     let text = fs::read_to_string(&list)
         .with_context(|| format!("cannot read {}; name a kvm-unit-tests tree", list.display()))?;
-    let belljar = build_belljar(Profile::Release)?;
+    let belljar = build_belljar(BuildProfile::Release)?;
     let folder = arguments.logs.clone().unwrap_or_else(std::env::temp_dir);
     fs::create_dir_all(&folder)?;
     let mut counts = [0; 3];
@@ -134,8 +134,13 @@ fn megabytes(text: &str) -> Option<u32> {
     }
 }
 
-fn try_case(case: &Case, belljar: &Path, tree: &Path, folder: &Path) -> Result<(Outcome, String)> {
-    let skip = |why: &str| Outcome {
+fn try_case(
+    case: &Case,
+    belljar: &Path,
+    tree: &Path,
+    folder: &Path,
+) -> Result<(CaseOutcome, String)> {
+    let skip = |why: &str| CaseOutcome {
         verdict: "SKIP",
         passes: 0,
         failures: 0,
@@ -179,7 +184,7 @@ fn try_case(case: &Case, belljar: &Path, tree: &Path, folder: &Path) -> Result<(
     Ok((judge(code, &console, &errors), console + &errors))
 }
 
-fn judge(code: i32, console: &str, errors: &str) -> Outcome {
+fn judge(code: i32, console: &str, errors: &str) -> CaseOutcome {
     let count = |word: &str| {
         console
             .lines()
@@ -199,7 +204,7 @@ fn judge(code: i32, console: &str, errors: &str) -> Outcome {
         _ if !error.is_empty() => ("FAIL", error),
         code => ("FAIL", format!("exit status {code}")),
     };
-    Outcome {
+    CaseOutcome {
         verdict,
         passes: count("PASS"),
         failures: count("FAIL"),

@@ -41,13 +41,13 @@ mod validate;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Belljar's own commands", version)]
-struct Arguments {
+struct XtaskArguments {
     #[command(subcommand)]
-    command: Command,
+    command: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum XtaskCommand {
     /// Build everything and run Linpack on four nodes.
     ///
     /// Missing packages are installed first.
@@ -62,21 +62,21 @@ enum Command {
         group: Option<groups::Group>,
     },
     /// Compare readers' outputs on pinned traces with digests.
-    Frozen(frozen::Arguments),
+    Frozen(frozen::FrozenArguments),
     /// Compare with QEMU's emulation, in turns, and print ratios.
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Compare replays with runs and write docs/accuracy.md.
     ///
     /// Programs run on several networks, and each trace is replayed on the others.
-    Validate(validate::Arguments),
+    Validate(validate::ValidateArguments),
     /// Make a Debian package: target/package/belljar.deb.
     Package,
     /// Run a built tree of kvm-unit-tests and print results.
-    KvmUnitTests(kvm_unit_tests::Arguments),
+    KvmUnitTests(kvm_unit_tests::KvmUnitTestsArguments),
     /// Fuzz one part with random programs, code, tables or files.
-    Fuzz(fuzz::Arguments),
+    Fuzz(fuzz::FuzzArguments),
     /// Print the share of hard sentences, by crate and page.
-    Prose(tree::prose::Arguments),
+    Prose(tree::prose::ProseArguments),
     /// Write the files that are generated from others' headers.
     Generate {
         /// Only check that they are up to date.
@@ -86,18 +86,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Demo => demo::run(),
-        Command::Check => check::run(),
-        Command::Test { group } => groups::run(group),
-        Command::Frozen(arguments) => frozen::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Validate(arguments) => validate::run(&arguments),
-        Command::Package => package::run(),
-        Command::KvmUnitTests(arguments) => kvm_unit_tests::run(&arguments),
-        Command::Fuzz(arguments) => fuzz::run(&arguments),
-        Command::Prose(arguments) => tree::prose::run(&arguments),
-        Command::Generate { check } => generate::mpi(check),
+    let result = match XtaskArguments::parse().command {
+        XtaskCommand::Demo => demo::run(),
+        XtaskCommand::Check => check::run(),
+        XtaskCommand::Test { group } => groups::run(group),
+        XtaskCommand::Frozen(arguments) => frozen::run(&arguments),
+        XtaskCommand::Bench(arguments) => bench::run(&arguments),
+        XtaskCommand::Validate(arguments) => validate::run(&arguments),
+        XtaskCommand::Package => package::run(),
+        XtaskCommand::KvmUnitTests(arguments) => kvm_unit_tests::run(&arguments),
+        XtaskCommand::Fuzz(arguments) => fuzz::run(&arguments),
+        XtaskCommand::Prose(arguments) => tree::prose::run(&arguments),
+        XtaskCommand::Generate { check } => generate::mpi(check),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::packages::{self, BUILD};
-use crate::shell::{self, Profile};
+use crate::shell::{self, BuildProfile};
 
 /// Folders of completions, by shell, and the names of the files.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<()> {
         let cargo = shell::cargo();
         shell::run(&cargo, &["install", "cargo-deb", "--locked", "--quiet"])?;
     }
-    let binary = shell::build_belljar(Profile::Release)?;
+    let binary = shell::build_belljar(BuildProfile::Release)?;
     let package = package(&binary, &[])?;
     println!("{}", package.display());
     Ok(())

@@ -84,7 +84,7 @@ pub(crate) fn target() -> PathBuf {
 
 /// Purpose of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Profile {
+pub(crate) enum BuildProfile {
     /// Tests: mostly built already for unit tests. It runs guests about as fast as a release build, as the engine
     /// generates the guests' code, and it checks for overflow.
     Dev,
@@ -93,11 +93,11 @@ pub(crate) enum Profile {
 }
 
 /// Builds `belljar` and returns its path.
-pub(crate) fn build_belljar(profile: Profile) -> Result<PathBuf> {
+pub(crate) fn build_belljar(profile: BuildProfile) -> Result<PathBuf> {
     // Together with the tests of the whole workspace: its features are then those of the unit tests' build.
     let (options, folder): (&[&str], _) = match profile {
-        Profile::Dev => (&["--workspace", "--test", "e2e"], "debug"),
-        Profile::Release => (&["--package", "belljar-cli", "--release"], "release"),
+        BuildProfile::Dev => (&["--workspace", "--test", "e2e"], "debug"),
+        BuildProfile::Release => (&["--package", "belljar-cli", "--release"], "release"),
     };
     let arguments = [&["build", "--bin", "belljar"], options].concat();
     run(&cargo(), &arguments)?;

@@ -25,12 +25,12 @@ use crate::packages::{self, BUILD, TEST};
 use crate::shell;
 use compare::errors;
 use networks::{NETWORKS, Network};
-use page::{Row, page};
-use programs::{Program, programs};
+use page::{ValidationRow, page};
+use programs::{ValidatedProgram, programs};
 
 /// Programs to validate.
 #[derive(clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ValidateArguments {
     /// Select programs by a part of their names.
     ///
     /// The table is printed, and the page does not change.
@@ -42,13 +42,13 @@ pub(crate) struct Arguments {
 }
 
 /// Runs, replays, and writes the table.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &ValidateArguments) -> Result<()> {
     packages::ensure(&[BUILD, TEST])?;
     let binary = match &arguments.belljar {
         Some(binary) => {
             fs::canonicalize(binary).with_context(|| format!("cannot find {}", binary.display()))?
         }
-        None => shell::build_belljar(shell::Profile::Release)?,
+        None => shell::build_belljar(shell::BuildProfile::Release)?,
     };
     let belljar = binary.to_str().context("the command's path is not text")?;
     for image in ["mpich", "gromacs"] {
@@ -87,7 +87,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs a program on all networks, and replays it from and to the base.
-fn validate(belljar: &str, folder: &Path, program: &Program) -> Result<Vec<Row>> {
+fn validate(
+    belljar: &str,
+    folder: &Path,
+    program: &ValidatedProgram,
+) -> Result<Vec<ValidationRow>> {
     let directory = |network: &Network| -> PathBuf {
         let [program_name, network] =
             [&*program.name, network.name].map(|name| name.replace([' ', '/'], ""));
@@ -126,7 +130,7 @@ fn validate(belljar: &str, folder: &Path, program: &Program) -> Result<Vec<Row>>
             true => simgrid::totals(belljar, &directory(from), keys)?,
             false => [None; 2],
         };
-        Ok(Row {
+        Ok(ValidationRow {
             program: program.name.clone(),
             nodes: program.nodes,
             from: from.name,

@@ -25,7 +25,7 @@ pub struct Component {
 
 /// Nodes with the resources of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct BatchLayout {
     /// Nodes.
     pub nodes: u32,
     /// Tasks in all.
@@ -43,7 +43,7 @@ impl Component {
     ///
     /// # Errors
     /// If its tasks do not fit.
-    pub fn layout(&self) -> Result<Layout, BatchError> {
+    pub fn layout(&self) -> Result<BatchLayout, BatchError> {
         let by_nodes = self.nodes.zip(self.tasks);
         let each = self.tasks_per_node;
         let each = each.or(by_nodes.map(|(nodes, tasks)| tasks.div_ceil(nodes)));
@@ -59,7 +59,7 @@ impl Component {
         let of_cpus = self
             .memory_per_cpu
             .map(|mib| mib.saturating_mul(cpus.into()));
-        Ok(Layout {
+        Ok(BatchLayout {
             nodes,
             tasks,
             tasks_per_node: each,
@@ -74,8 +74,8 @@ impl Job {
     ///
     /// # Errors
     /// If the tasks of a component do not fit.
-    pub fn layout(&self) -> Result<Layout, BatchError> {
-        let mut whole = Layout::default();
+    pub fn layout(&self) -> Result<BatchLayout, BatchError> {
+        let mut whole = BatchLayout::default();
         for component in &self.components {
             let own = component.layout()?;
             whole.nodes = whole.nodes.saturating_add(own.nodes);

@@ -13,9 +13,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use belljar_cli::batch::{Job, split_words};
-use belljar_cli::mpirun::choose::{Asked, name_in_guest};
+use belljar_cli::mpirun::choose::{RequestedPrograms, name_in_guest};
 use belljar_cli::mpirun::compose::{quoted, shell_word};
-use belljar_cli::mpirun::request::{Layout, Part};
+use belljar_cli::mpirun::request::{ProgramRequest, SlotLayout};
 use belljar_cluster::scenario::Slurm;
 use belljar_cluster::scenario::quantity::Bytes;
 use belljar_cluster::slurm::SETTINGS;
@@ -23,7 +23,7 @@ use belljar_workload::{Binary, Mpi};
 use clap::Args;
 
 use self::named::named_files;
-use super::mpirun::{MachineArguments, Request, add, image, perform, take_in};
+use super::mpirun::{MachineArguments, ResolvedRequest, add, image, perform, take_in};
 
 const MIB: u64 = 1 << 20;
 /// The most processors of a node.
@@ -100,7 +100,7 @@ impl Batch {
     }
 
     /// The run that the script makes, with all its files and options.
-    fn request(&self, arguments: &BatchArguments) -> Result<Request> {
+    fn request(&self, arguments: &BatchArguments) -> Result<ResolvedRequest> {
         let layout = self.job.layout();
         let layout = layout.with_context(|| format!("the batch script {}", self.called))?;
         let mut files = BTreeMap::new();
@@ -112,7 +112,7 @@ impl Batch {
             add(&mut files, &name_in_guest(&path), &path)?;
         }
         let parts = programs(&files);
-        let asked = Asked {
+        let asked = RequestedPrograms {
             parts: &parts,
             files: &files,
             folders: &[],
@@ -141,10 +141,10 @@ impl Batch {
                 layout.cpus
             ));
         }
-        Ok(Request {
+        Ok(ResolvedRequest {
             made_by: "belljar sbatch-script",
             command: command.join(" "),
-            layout: Layout::alike(layout.nodes, layout.tasks_per_node),
+            layout: SlotLayout::alike(layout.nodes, layout.tasks_per_node),
             vcpus: layout.cpus.clamp(1, MOST_CPUS),
             memory: layout.memory.map(|mib| Bytes(mib.saturating_mul(MIB))),
             environment: BTreeMap::new(),
@@ -186,7 +186,7 @@ impl Batch {
 }
 
 /// The files that are linked to MPI, as programs by which an image is chosen; a shell if there are none.
-fn programs(files: &BTreeMap<String, PathBuf>) -> Vec<Part> {
+fn programs(files: &BTreeMap<String, PathBuf>) -> Vec<ProgramRequest> {
     let is_mpi = |path: &Path| {
         let binary = fs::read(path)
             .ok()
@@ -197,11 +197,11 @@ fn programs(files: &BTreeMap<String, PathBuf>) -> Vec<Part> {
         })
     };
     let paths = files.values().filter(|path| is_mpi(path));
-    let mut parts: Vec<Part> = paths
-        .map(|path| Part::of(path.display().to_string()))
+    let mut parts: Vec<ProgramRequest> = paths
+        .map(|path| ProgramRequest::of(path.display().to_string()))
         .collect();
     if parts.is_empty() {
-        parts.push(Part::of("sh".to_owned()));
+        parts.push(ProgramRequest::of("sh".to_owned()));
     }
     parts
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use belljar_cluster::observe::bisect::{Difference, bisect as find};
-use belljar_cluster::observe::watch::Sample;
+use belljar_cluster::observe::watch::NodeSample;
 use belljar_cluster::scenario::engine::Engine;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 
@@ -89,7 +89,7 @@ fn print(out: &mut impl Write, difference: &Difference) -> io::Result<()> {
     print_memory(out, one, two)
 }
 
-fn print_memory(out: &mut impl Write, one: &Sample, two: &Sample) -> io::Result<()> {
+fn print_memory(out: &mut impl Write, one: &NodeSample, two: &NodeSample) -> io::Result<()> {
     let pairs = one.memory.iter().zip(&two.memory);
     let pages = pairs.filter(|(one, two)| one != two).count();
     if pages == 0 {
@@ -115,7 +115,7 @@ fn print_memory(out: &mut impl Write, one: &Sample, two: &Sample) -> io::Result<
 }
 
 /// RIP, bytes and meaning of the next instruction.
-fn describe(sample: &Sample) -> String {
+fn describe(sample: &NodeSample) -> String {
     let mut decoder = Decoder::with_ip(
         sample.bits,
         &sample.code,

@@ -19,7 +19,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::output::{say, show};
-use entries::{Entry, Kind, Removed};
+use entries::{CacheEntry, CacheEntryKind, Removed};
 
 #[derive(Subcommand)]
 pub(crate) enum CacheCommand {
@@ -40,7 +40,7 @@ pub(crate) enum CacheCommand {
 pub(crate) struct ListArguments {
     /// List only entries of this kind; repeatable.
     #[arg(long, value_enum, value_name = "KIND")]
-    kind: Vec<Kind>,
+    kind: Vec<CacheEntryKind>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -53,7 +53,7 @@ pub(crate) struct PruneArguments {
     older_than: Option<Age>,
     /// Remove only entries of this kind; repeatable.
     #[arg(long, value_enum, value_name = "KIND")]
-    kind: Vec<Kind>,
+    kind: Vec<CacheEntryKind>,
     /// Remove all entries that are not in use.
     #[arg(long, conflicts_with_all = ["older_than", "kind"])]
     all: bool,
@@ -145,7 +145,7 @@ fn prune(arguments: &PruneArguments) -> Result<ExitCode> {
         bail!("no entries are selected: give --older-than, --kind or --all");
     }
     let entries = wanted(&arguments.kind)?;
-    let old = |entry: &&Entry| {
+    let old = |entry: &&CacheEntry| {
         let least = arguments.older_than;
         least.is_none_or(|least| since(entry.used) > least.0)
     };
@@ -186,13 +186,13 @@ fn prune(arguments: &PruneArguments) -> Result<ExitCode> {
 }
 
 /// The entries of these kinds, or all.
-fn wanted(kinds: &[Kind]) -> Result<Vec<Entry>> {
+fn wanted(kinds: &[CacheEntryKind]) -> Result<Vec<CacheEntry>> {
     let mut entries = entries::all()?;
     entries.retain(|entry| kinds.is_empty() || kinds.contains(&entry.kind));
     Ok(entries)
 }
 
-fn as_json(entry: &Entry, removed: Option<&Removed>) -> Value {
+fn as_json(entry: &CacheEntry, removed: Option<&Removed>) -> Value {
     let mut value = json!({
         "kind": entry.kind.name(),
         "name": entry.name,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use belljar_cluster::results::run_directory::RunDirectory;
-use belljar_cluster::run::checkpoint::{self, Found};
+use belljar_cluster::run::checkpoint::{self, IntactCheckpoint};
 use belljar_cluster::run::coordinator::Ending;
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_report::Detail;
@@ -83,7 +83,7 @@ fn tell_failure(code: i32, warnings: &[String]) {
 /// Describes the files kept of an interrupted run, and how to continue it.
 pub(super) fn what_is_kept(directory: &Path) -> String {
     let kept = format!("the records so far are in {}", directory.display());
-    match Found::newest(directory) {
+    match IntactCheckpoint::newest(directory) {
         Ok(found) => format!(
             "{kept}; continue from {} with: belljar resume {}",
             found.describe(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use belljar_images::{CacheError, ImageError, LockUse, Progress, Recipe};
+use belljar_images::{BuildProgress, CacheError, ImageError, LockUse, Recipe};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -71,11 +71,11 @@ fn build(arguments: &BuildArguments) -> Result<ExitCode> {
         (false, false) => LockUse::Write,
     };
     let image = belljar_images::build(&recipe, locks, &mut |news| match news {
-        Progress::Step { number, of, what } => note!("[{number}/{of}] {what}"),
-        Progress::Detail(line) if verbose => note!("    {line}"),
-        Progress::Detail(_) => {}
-        Progress::Waiting => note!("waiting for another build of the same image"),
-        Progress::Note(note) => note!("note: {note}"),
+        BuildProgress::Step { number, of, what } => note!("[{number}/{of}] {what}"),
+        BuildProgress::Detail(line) if verbose => note!("    {line}"),
+        BuildProgress::Detail(_) => {}
+        BuildProgress::Waiting => note!("waiting for another build of the same image"),
+        BuildProgress::Note(note) => note!("note: {note}"),
     })?;
     say(image.dir.display())?;
     Ok(ExitCode::SUCCESS)

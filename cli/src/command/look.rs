@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::observe::control::{Client, ControlError, MOST_TYPED, Request};
+use belljar_cluster::observe::control::{Client, ControlError, ControlRequest, MOST_TYPED};
 use belljar_cluster::observe::keyboard::Keyboard;
 use belljar_cluster::observe::monitor::{Monitor, finished, tail, text};
 use belljar_cluster::results::stream::Stream;
@@ -146,7 +146,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, watched: &mut Watched) -> Resul
                 KeyCode::Down => watched.monitor.select(1),
                 KeyCode::Tab => watched.monitor.show_next(),
                 KeyCode::Char('p') => {
-                    let pause = Request::Pause(!watched.monitor.is_paused());
+                    let pause = ControlRequest::Pause(!watched.monitor.is_paused());
                     watched.client.order(&pause).map_err(Leave::Run)?;
                 }
                 _ => {}
@@ -165,9 +165,9 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
         bail!("there is no node {node}; nodes are 0 to {}", nodes - 1);
     }
     if !arguments.fast {
-        client.order(&Request::Pace(Some(1.0)))?;
+        client.order(&ControlRequest::Pace(Some(1.0)))?;
     }
-    client.order(&Request::Pause(arguments.pause))?;
+    client.order(&ControlRequest::Pause(arguments.pause))?;
     client.look()?;
     let name = Stream::Console.file(node).unwrap_or_default();
     let path = client.directory().join(name);
@@ -190,8 +190,8 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
         match attached.turn(&mut keyboard) {
             Ok(true) => {}
             Ok(false) => break None,
-            Err(Turn::Run(error)) => break Some(error),
-            Err(Turn::Terminal(error)) => return Err(error.into()),
+            Err(LeaveReason::Run(error)) => break Some(error),
+            Err(LeaveReason::Terminal(error)) => return Err(error.into()),
         }
     };
     drop(keyboard);
@@ -209,18 +209,18 @@ struct Attached {
 }
 
 /// Reason for leaving a console.
-enum Turn {
+enum LeaveReason {
     Run(ControlError),
     Terminal(io::Error),
 }
 
-impl From<ControlError> for Turn {
+impl From<ControlError> for LeaveReason {
     fn from(error: ControlError) -> Self {
         Self::Run(error)
     }
 }
 
-impl From<io::Error> for Turn {
+impl From<io::Error> for LeaveReason {
     fn from(error: io::Error) -> Self {
         Self::Terminal(error)
     }
@@ -228,18 +228,18 @@ impl From<io::Error> for Turn {
 
 impl Attached {
     /// Forwards typed keys and shows new output of the node; returns `false` to leave.
-    fn turn(&mut self, keyboard: &mut Keyboard) -> Result<bool, Turn> {
+    fn turn(&mut self, keyboard: &mut Keyboard) -> Result<bool, LeaveReason> {
         if keyboard.is_closed() {
             std::thread::sleep(ECHO);
         }
         let typed = keyboard.typed(ECHO);
         for bytes in typed.bytes.chunks(MOST_TYPED) {
             let (node, bytes) = (self.node, bytes.to_vec());
-            self.client.order(&Request::Type { node, bytes })?;
+            self.client.order(&ControlRequest::Type { node, bytes })?;
         }
         if typed.pauses {
             self.paused = !self.paused;
-            self.client.order(&Request::Pause(self.paused))?;
+            self.client.order(&ControlRequest::Pause(self.paused))?;
         }
         let looked = self.client.look();
         self.show()?;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use belljar_cli::mpirun::choose::{self, Asked, Choice};
+use belljar_cli::mpirun::choose::{self, ImageChoice, RequestedPrograms};
 use belljar_cli::mpirun::compose::{Naming, copied};
-use belljar_cli::mpirun::request::Layout;
+use belljar_cli::mpirun::request::SlotLayout;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::error::PlanError;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
@@ -194,14 +194,14 @@ impl MachineArguments {
 }
 
 /// A resolved request: layout, programs, files and variables.
-pub(super) struct Request {
+pub(super) struct ResolvedRequest {
     /// The command that made the request, in words.
     pub(super) made_by: &'static str,
     /// Of the run.
     pub(super) name: String,
     /// The command of node 0.
     pub(super) command: String,
-    pub(super) layout: Layout,
+    pub(super) layout: SlotLayout,
     /// Default processors and memory of each node.
     pub(super) vcpus: u32,
     pub(super) memory: Option<Bytes>,
@@ -209,7 +209,7 @@ pub(super) struct Request {
     /// Slurm on the nodes, if the run uses it.
     pub(super) slurm: Option<Slurm>,
     pub(super) files: BTreeMap<String, PathBuf>,
-    pub(super) choice: Choice,
+    pub(super) choice: ImageChoice,
     /// Processors of each rank.
     pub(super) cpus_per_rank: u32,
     /// Remarks on choices that the user did not make.
@@ -224,7 +224,7 @@ pub(crate) fn mpirun(arguments: &MpirunArguments) -> Result<ExitCode> {
 }
 
 /// Makes the scenario of a request and runs it.
-pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result<ExitCode> {
+pub(super) fn perform(arguments: &MachineArguments, request: &ResolvedRequest) -> Result<ExitCode> {
     let mut draft = draft::draft(arguments, request)?;
     if let Some(means) = arguments.trace_by {
         draft.set(&format!("trace.by={}", means.name()))?;
@@ -273,7 +273,10 @@ pub(super) fn perform(arguments: &MachineArguments, request: &Request) -> Result
 }
 
 /// The given image, or the one that fits best.
-pub(super) fn image(arguments: &MachineArguments, asked: Asked<'_>) -> Result<Choice> {
+pub(super) fn image(
+    arguments: &MachineArguments,
+    asked: RequestedPrograms<'_>,
+) -> Result<ImageChoice> {
     let host = HostLoader::of_host();
     let Some(path) = &arguments.image else {
         return Ok(choose::choose(&choose::recipes(), asked, &host)?);

@@ -15,7 +15,7 @@ use belljar_cluster::results::link_log::LINKS_FILE;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_files::{OutputFile, open_input, read_input_text};
 use belljar_profile::Split;
-use belljar_report::{Detail, Output, Report, Run, Summary, Traced};
+use belljar_report::{Detail, Report, RunData, RunOutput, Summary, TraceAnalyses};
 use belljar_sim::figures::count;
 use belljar_trace::VERSION;
 use clap::Args;
@@ -129,7 +129,7 @@ pub(super) fn make(
 }
 
 /// Collects all data of the run in a directory, or of a trace.
-fn gather(path: &Path, detail: Detail) -> Result<Run> {
+fn gather(path: &Path, detail: Detail) -> Result<RunData> {
     let directory = path.is_dir().then_some(path);
     let trace = trace_file(path);
     if !trace.exists() && directory.is_none_or(|own| !own.join("summary.json").exists()) {
@@ -138,13 +138,13 @@ fn gather(path: &Path, detail: Detail) -> Result<Run> {
             path.display()
         );
     }
-    let mut run = Run {
+    let mut run = RunData {
         name: path
             .file_name()
             .unwrap_or(path.as_os_str())
             .to_string_lossy()
             .into_owned(),
-        ..Run::default()
+        ..RunData::default()
     };
     let files = RunFiles::of(&trace.with_file_name(SCENARIO_FILE)).ok();
     if let Some(directory) = directory {
@@ -161,7 +161,7 @@ fn gather(path: &Path, detail: Detail) -> Result<Run> {
         warn(&trace)?;
         let tables = tables_of_run(&trace, None).ok();
         let names = names(files.as_ref());
-        let (mut traced, matrices) = Traced::read(&trace, tables.as_ref(), names, detail)?;
+        let (mut traced, matrices) = TraceAnalyses::read(&trace, tables.as_ref(), names, detail)?;
         ideal(&mut traced, &trace);
         (run.traced, run.matrices) = (Some(traced), matrices);
         if let Some(Ok(wire)) = directory.map(wire) {
@@ -182,7 +182,7 @@ fn gather(path: &Path, detail: Detail) -> Result<Run> {
 }
 
 /// Adds the efficiencies on an ideal network, or the reason why they are unknown.
-fn ideal(traced: &mut Traced, trace: &Path) {
+fn ideal(traced: &mut TraceAnalyses, trace: &Path) {
     let calls = traced.statistics.ranks.iter().map(|rank| rank.calls);
     let calls = calls.fold(0, u64::saturating_add);
     let failure = match calls > MOST_PLAYED {
@@ -243,7 +243,7 @@ fn tail(path: &Path) -> Option<(String, u64)> {
 }
 
 /// The workload's output, and the nodes' consoles.
-fn outputs(directory: &Path) -> Vec<Output> {
+fn outputs(directory: &Path) -> Vec<RunOutput> {
     let consoles = (0..MOST_CONSOLES).map(|node| format!("console/node{node}.log"));
     let names = ["stdout", "stderr"]
         .map(str::to_owned)
@@ -251,7 +251,7 @@ fn outputs(directory: &Path) -> Vec<Output> {
         .chain(consoles);
     let outputs = names.filter_map(|name| {
         let (text, left_out) = tail(&directory.join(&name))?;
-        Some(Output {
+        Some(RunOutput {
             name,
             text,
             left_out,
@@ -261,7 +261,7 @@ fn outputs(directory: &Path) -> Vec<Output> {
 }
 
 /// Properties of the run: its command, nodes and network.
-fn facts(run: &Run, directory: Option<&Path>) -> Vec<(String, String)> {
+fn facts(run: &RunData, directory: Option<&Path>) -> Vec<(String, String)> {
     let plan = directory.map_or_else(String::new, |directory| text_of(&directory.join(PLAN_FILE)));
     let mut facts: Vec<(String, String)> = Vec::new();
     for line in plan.lines() {

@@ -18,13 +18,13 @@ use belljar_cluster::host::sandbox::Sandbox;
 use belljar_cluster::hosts::muster::{Agents, Muster};
 use belljar_cluster::hosts::{Exchange, Given};
 use belljar_cluster::observe::control::{Client, Mailbox, Server};
-use belljar_cluster::observe::follow::Follower;
-use belljar_cluster::observe::progress::{Progress, Showing};
+use belljar_cluster::observe::follow::OutputFollower;
+use belljar_cluster::observe::progress::{ProgressDisplay, Showing};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::template;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::results::wire::{self, WIRE_FILE};
-use belljar_cluster::run::checkpoint::{Choice, Tell};
+use belljar_cluster::run::checkpoint::{CheckpointChoice, Tell};
 use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     for (from, name) in &own.inputs {
         directory.copy(from, name)?;
     }
-    let task = Task {
+    let task = RunTask {
         plan,
         directory,
         hosts: with_arguments(scenario.hosts, &arguments.hosts)?,
@@ -133,8 +133,8 @@ pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode> {
             path.display()
         );
     }
-    let choice = Choice::among(directory.path())?;
-    let task = Task {
+    let choice = CheckpointChoice::among(directory.path())?;
+    let task = RunTask {
         plan,
         directory,
         // Checkpoints do not depend on hosts, so these may differ from the hosts before.
@@ -160,7 +160,7 @@ pub(super) fn start(
     inputs: Vec<String>,
     (host, report): (&HostArguments, bool),
 ) -> Result<ExitCode> {
-    let task = Task {
+    let task = RunTask {
         plan,
         directory,
         hosts,
@@ -182,7 +182,7 @@ pub(crate) fn checkpoint(arguments: &CheckpointArguments) -> Result<ExitCode> {
 }
 
 /// A run to carry out.
-struct Task<'a> {
+struct RunTask<'a> {
     plan: Plan,
     directory: RunDirectory,
     /// Hosts of the run, and names of the files next to its scenario.
@@ -193,12 +193,12 @@ struct Task<'a> {
     /// True if the run gets a report.
     report: bool,
     /// Checkpoints from which the run may continue.
-    choice: Option<Choice>,
+    choice: Option<CheckpointChoice>,
     /// True to extract the nodes' output files and run no further.
     collect: bool,
 }
 
-impl Task<'_> {
+impl RunTask<'_> {
     fn carry_out(mut self) -> Result<ExitCode> {
         let mut choice = self.choice.take();
         let (plan, directory) = (&self.plan, &self.directory);
@@ -227,7 +227,7 @@ impl Task<'_> {
         let unstarted = choice
             .is_none()
             .then(|| Registration::of_folder(directory.path()));
-        let mut progress = Progress::start(self.host.showing());
+        let mut progress = ProgressDisplay::start(self.host.showing());
         let setup = Setup {
             plan,
             directory: Some(directory),
@@ -256,12 +256,12 @@ impl Task<'_> {
         run.attend_to(mailbox);
         stop.fetch_or(self.collect, Ordering::Relaxed);
         let follower =
-            (!self.host.quiet).then(|| Follower::start(directory.path(), progress.line()));
+            (!self.host.quiet).then(|| OutputFollower::start(directory.path(), progress.line()));
         let ending = run.go_in(sandbox.as_ref(), stop, &mut progress);
         let kept = run.finish_checkpoints();
         drop(server);
         drop(agents);
-        follower.into_iter().for_each(Follower::finish);
+        follower.into_iter().for_each(OutputFollower::finish);
         progress.finish();
         let ending = ending.with_context(|| what_is_kept(directory.path()))?;
         let summary = Summary::of(plan, &run, &ending);
@@ -283,11 +283,11 @@ impl Task<'_> {
     }
 }
 
-impl Task<'_> {
+impl RunTask<'_> {
     /// As [`gather`](Self::gather), but ends at the user's signal.
     fn call_hosts(
         &self,
-        choice: Option<&mut Choice>,
+        choice: Option<&mut CheckpointChoice>,
         sandbox: Option<&Sandbox>,
         deferral: &Deferral,
     ) -> Result<Option<(Exchange, Agents)>> {
@@ -302,7 +302,7 @@ impl Task<'_> {
     /// and the agents, which end when they are dropped.
     fn gather(
         &self,
-        choice: Option<&mut Choice>,
+        choice: Option<&mut CheckpointChoice>,
         sandbox: Option<&Sandbox>,
         stop: &AtomicBool,
     ) -> Result<Option<(Exchange, Agents)>> {

@@ -64,7 +64,7 @@ struct Summary {
 
 /// A row of the index.
 #[derive(Serialize)]
-struct Run {
+struct IndexedRun {
     directory: PathBuf,
     /// The scenario's name.
     name: String,
@@ -131,7 +131,7 @@ pub(crate) fn runs(arguments: &RunsArguments) -> Result<ExitCode> {
 }
 
 /// The run in a directory, or the runs in its folders.
-fn of_folder(folder: &Path) -> Result<Vec<Run>> {
+fn of_folder(folder: &Path) -> Result<Vec<IndexedRun>> {
     if is_run(folder) {
         return Ok(vec![run(folder)]);
     }
@@ -156,7 +156,7 @@ pub(super) fn is_run(path: &Path) -> bool {
             .any(|name| path.join(name).is_file())
 }
 
-fn run(path: &Path) -> Run {
+fn run(path: &Path) -> IndexedRun {
     let has = |name: &str| path.join(name).exists();
     let kind = match () {
         () if has(IMPORT) => "import",
@@ -179,7 +179,7 @@ fn run(path: &Path) -> Run {
         Ok(None) => "broken off".to_owned(),
     };
     let file = path.file_stem().unwrap_or(path.as_os_str());
-    Run {
+    IndexedRun {
         directory: path.to_owned(),
         name: known
             .map(|known| known.scenario.clone())

@@ -28,7 +28,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use belljar_analysis::Table;
-use belljar_cli::mix::{Combination, Combinations, Level, Mix, combinations};
+use belljar_cli::mix::{Combination, Combinations, Mix, TrafficLevel, combinations};
 use belljar_cluster::plan::network_warnings;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_fabric::{Routing, Settings, Topology};
@@ -71,7 +71,7 @@ pub(crate) struct SimulateArguments {
 
 /// A combination's row.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Row {
+struct SimulationRow {
     values: Vec<(String, String)>,
     /// Links and ports of the network without traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,7 +82,7 @@ struct Row {
 
 /// A combination that is to be simulated. Its jobs are made when its simulation begins, as the jobs of all combinations would not
 /// fit in memory.
-struct Wanted {
+struct PendingCombination {
     values: Vec<(String, String)>,
     /// Links and ports of the network without traffic.
     warnings: Vec<String>,
@@ -106,7 +106,7 @@ struct Checked {
 const MANY_JOBS: usize = 1 << 20;
 
 /// Reads combinations; files that they share are read once.
-struct Reading<'p> {
+struct CombinationReader<'p> {
     path: &'p Path,
     all: Combinations,
     runs: Mutex<(Runs, AllPlayed)>,
@@ -117,7 +117,7 @@ struct Reading<'p> {
 /// `belljar simulate`.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     let path = &arguments.mix;
-    let reading = Reading::of(path)?;
+    let reading = CombinationReader::of(path)?;
     let all = reading.check()?;
     let results = arguments.out.as_deref();
     let results = results.map(|out| Results::open(out, path, arguments.resume));
@@ -194,7 +194,7 @@ impl NetworkWarnings {
     }
 }
 
-impl<'p> Reading<'p> {
+impl<'p> CombinationReader<'p> {
     fn of(path: &'p Path) -> Result<Self> {
         Ok(Self {
             path,
@@ -235,14 +235,14 @@ impl<'p> Reading<'p> {
         &self,
         combination: Combination,
         networks: &mut NetworkWarnings,
-    ) -> Result<(Wanted, Vec<String>)> {
+    ) -> Result<(PendingCombination, Vec<String>)> {
         let path = self.path;
         let mix = Mix::of(path, &combination)?;
         let (topology, settings) = mix.machine(path)?;
         mix.policies(&topology, &settings)?;
         let warnings = networks.of(&mix, (&topology, &settings))?;
         let ((jobs, said), played) = self.jobs(&mix)?;
-        let wanted = Wanted {
+        let wanted = PendingCombination {
             played,
             warnings,
             values: combination.values,
@@ -258,18 +258,18 @@ impl<'p> Reading<'p> {
         let (runs, played) = &mut *known;
         let (mut jobs, said) = mix.jobs(self.path, runs)?;
         let played = match mix.level {
-            Level::Matrix => AllPlayed::new(),
-            Level::Message => messages::all_played(&mut jobs, runs, played)?,
+            TrafficLevel::Matrix => AllPlayed::new(),
+            TrafficLevel::Message => messages::all_played(&mut jobs, runs, played)?,
         };
         Ok(((jobs, said), played))
     }
 
     /// The combination of this number, already checked.
-    fn get(&self, index: usize, checked: &Checked) -> Result<Wanted> {
+    fn get(&self, index: usize, checked: &Checked) -> Result<PendingCombination> {
         let combination = self.all.get(index);
         let mix = Mix::of(self.path, &combination)?;
         let ((jobs, _), played) = self.jobs(&mix)?;
-        Ok(Wanted {
+        Ok(PendingCombination {
             played,
             warnings: checked.warnings.clone(),
             values: combination.values,
@@ -282,10 +282,10 @@ impl<'p> Reading<'p> {
 /// Simulates all combinations on all processors, and saves their states periodically if there is a folder. Returns rows of
 /// finished combinations.
 fn simulate_all(
-    reading: &Reading<'_>,
+    reading: &CombinationReader<'_>,
     all: &[Checked],
     out: Option<(&Results, std::time::Duration)>,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<SimulationRow>> {
     let watch = Watch::of("simulated", Some(all.len() as u64));
     let rows = on_all_processors(all.len(), &watch, |index| {
         let checked = &all[index];
@@ -301,7 +301,7 @@ fn simulate_all(
         }
     });
     drop(watch);
-    let rows: Vec<Option<Row>> = rows.into_iter().flatten().collect::<Result<_>>()?;
+    let rows: Vec<Option<SimulationRow>> = rows.into_iter().flatten().collect::<Result<_>>()?;
     Ok(rows.into_iter().flatten().collect())
 }
 
@@ -309,10 +309,10 @@ fn simulate_all(
 /// stopped.
 fn in_folder(
     path: &Path,
-    (index, wanted): (usize, &Wanted),
+    (index, wanted): (usize, &PendingCombination),
     (out, every): (&Results, std::time::Duration),
     watch: &Watch,
-) -> Result<Option<Row>> {
+) -> Result<Option<SimulationRow>> {
     let folder = out.of(index)?;
     let (topology, settings) = wanted.mix.machine(path)?;
     let of = (&wanted.jobs[..], &wanted.played);
@@ -340,16 +340,16 @@ fn in_folder(
 /// Simulates a combination. Returns its machine and outcome; `None` when stopped.
 fn one(
     path: &Path,
-    wanted: &Wanted,
+    wanted: &PendingCombination,
     keeper: Option<&mut Keeper<'_>>,
     watch: &Watch,
-) -> Result<Option<((Topology, Outcome), Row)>> {
+) -> Result<Option<((Topology, Outcome), SimulationRow)>> {
     let (topology, settings) = wanted.mix.machine(path)?;
     let Some(outcome) = play(wanted, (&topology, &settings), keeper, watch)? else {
         return Ok(None);
     };
     let measures = Measures::of(&outcome.0, &wanted.jobs, topology.hosts());
-    let row = Row {
+    let row = SimulationRow {
         values: wanted.values.clone(),
         warnings: wanted.warnings.clone(),
         measures,
@@ -361,21 +361,21 @@ fn one(
 fn leave(
     folder: &Folder,
     topology: &Topology,
-    wanted: &Wanted,
+    wanted: &PendingCombination,
     (simulated, links): &Outcome,
 ) -> Result<()> {
     let jobs = &wanted.jobs;
     files::write(folder, topology, jobs, simulated)?;
     plots::gantt(folder, topology.hosts(), (jobs, simulated))?;
     plots::loads(folder, simulated)?;
-    if wanted.mix.level == Level::Message {
+    if wanted.mix.level == TrafficLevel::Message {
         files::carried(folder, links)?;
     }
     Ok(())
 }
 
 /// Text for a terminal.
-fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+fn text(keys: &[String], rows: &[SimulationRow], out: &mut dyn Write) -> io::Result<()> {
     let heads = [
         "jobs",
         "makespan",
@@ -389,7 +389,7 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         "busiest link",
     ];
     let mut table = Table::new(keys.iter().map(String::as_str).chain(heads));
-    for Row {
+    for SimulationRow {
         values, measures, ..
     } in rows
     {

@@ -260,7 +260,7 @@ fn how_to_follow(number: u32, folder: &Path) -> String {
 }
 
 /// The end of a job.
-pub(super) struct End {
+pub(super) struct JobEnd {
     /// Slurm's state of the job.
     pub(super) how: String,
     pub(super) status: i32,
@@ -269,7 +269,7 @@ pub(super) struct End {
 }
 
 /// Shows the job's output and progress to its end; `None` when stopped.
-fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
+fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<JobEnd>> {
     let mut shown = 0;
     let mut told = String::new();
     let mut unanswered = 0;
@@ -299,7 +299,7 @@ fn follow(number: u32, log: &Path, stop: &AtomicBool) -> Result<Option<End>> {
                 status,
                 signal,
             } => {
-                return Ok(Some(End {
+                return Ok(Some(JobEnd {
                     how: how.clone(),
                     status: *status,
                     signal: *signal,
@@ -333,7 +333,7 @@ fn show(log: &Path, shown: &mut u64) {
     let _ = std::io::stdout().flush();
 }
 
-fn conclude(end: &End, out: &Path, log: &Path) -> Result<ExitCode> {
+fn conclude(end: &JobEnd, out: &Path, log: &Path) -> Result<ExitCode> {
     let broken = with_end(out, ".incomplete");
     let found = [out, &broken].into_iter().find(|path| path.is_dir());
     let place = match found {

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use belljar_cli::sweep::{Outcome, Sweep, Table};
+use belljar_cli::sweep::{CommandOutcome, Sweep, SweepTable};
 use belljar_cluster::scenario::{Scenario, Standalone};
 use belljar_files::{read_input_text, write_file};
 use belljar_launch::job::{self, BatchJob, JobState};
@@ -31,7 +31,7 @@ use super::submit::{
     write_scenario,
 };
 use super::terminal::interrupt::{self, Deferral};
-use super::terminal::progress::Task;
+use super::terminal::progress::TerminalTask;
 
 /// Arguments of `belljar sweep`.
 #[derive(Args)]
@@ -128,10 +128,10 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<ExitCode> {
 fn gather(
     sweep: &Sweep,
     folder: &Path,
-    outcomes: &BTreeMap<usize, Outcome>,
+    outcomes: &BTreeMap<usize, CommandOutcome>,
     json: bool,
 ) -> Result<ExitCode> {
-    let table = Table::gather(
+    let table = SweepTable::gather(
         sweep,
         |index| folder.join(index.to_string()).join(RUN),
         |index| outcomes.get(&index).cloned().unwrap_or_default(),
@@ -223,7 +223,7 @@ fn follow(
     number: u32,
     count: usize,
     stop: &AtomicBool,
-) -> Result<Option<BTreeMap<usize, Outcome>>> {
+) -> Result<Option<BTreeMap<usize, CommandOutcome>>> {
     let mut outcomes = BTreeMap::new();
     while !stop.load(Ordering::Relaxed) {
         // The jobs continue while Slurm's controller is unreachable.
@@ -247,7 +247,7 @@ fn follow(
 }
 
 /// The outcome of an ended job.
-fn outcome(state: &JobState) -> Option<Outcome> {
+fn outcome(state: &JobState) -> Option<CommandOutcome> {
     /// Shells' exit codes of signals start above this number.
     const SIGNALS: i32 = 128;
     match state {
@@ -260,7 +260,7 @@ fn outcome(state: &JobState) -> Option<Outcome> {
                 0 => *status,
                 signal => SIGNALS + signal,
             };
-            Some(Outcome {
+            Some(CommandOutcome {
                 code: Some(code),
                 ending: how.clone(),
             })
@@ -274,10 +274,10 @@ fn one_after_another(
     sweep: &Sweep,
     folder: &Path,
     stop: &AtomicBool,
-) -> Result<BTreeMap<usize, Outcome>> {
+) -> Result<BTreeMap<usize, CommandOutcome>> {
     let count = sweep.combinations.len();
     let mut outcomes = BTreeMap::new();
-    let task = Task::of_steps("runs", Some(count as u64));
+    let task = TerminalTask::of_steps("runs", Some(count as u64));
     for index in 0..count {
         if stop.load(Ordering::Relaxed) {
             break;
@@ -301,7 +301,7 @@ fn one_after_another(
         let status = ended(child, stop)?;
         let described = sweep.describe(index);
         note!("[{}/{count}] {described}: {status}", index + 1);
-        let outcome = Outcome {
+        let outcome = CommandOutcome {
             code: status.code(),
             ending: status.to_string(),
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use belljar_files::open_input;
 use belljar_sim::figures::counted_as;
 use belljar_sim::{Random, Seed};
-use belljar_simulate::{Distribution, Flow, Job, Log, Nanos, Pattern, Traffic};
+use belljar_simulate::{Distribution, Job, JobTraffic, Log, Nanos, Pattern, RankFlow};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,13 +33,13 @@ pub struct TracedTraffic {
     /// Run time of its program.
     pub duration: Nanos,
     /// Its messages, over that time.
-    pub traffic: Arc<Traffic>,
-    /// Its number, assigned by the implementation of [`Traced`].
+    pub traffic: Arc<JobTraffic>,
+    /// Its number, assigned by the implementation of [`TrafficProvider`].
     pub run: usize,
 }
 
 /// Provides the traffic of traced runs.
-pub trait Traced {
+pub trait TrafficProvider {
     /// The traffic of the run in this directory.
     ///
     /// # Errors
@@ -49,15 +49,14 @@ pub trait Traced {
 
 /// A group of similar jobs.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "JobGroup")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Group {
+pub(super) struct JobGroup {
     name: String,
     #[serde(default = "one")]
     count: u32,
     /// Arrival times of the jobs.
     #[serde(default)]
-    arrival: Arrival,
+    arrival: JobArrival,
     /// Processes of each; by default those of the trace.
     ranks: Option<u32>,
     /// Run time of each; by default the time of the trace.
@@ -68,7 +67,7 @@ pub(super) struct Group {
     #[serde(default)]
     priority: i64,
     #[serde(default)]
-    traffic: Source,
+    traffic: TrafficSource,
 }
 
 fn one() -> u32 {
@@ -81,8 +80,9 @@ fn factor() -> f64 {
 
 /// Arrival times of jobs.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Arrival")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Arrival {
+struct JobArrival {
     /// Time of the first arrival.
     #[serde(default)]
     from: Option<Duration>,
@@ -132,7 +132,7 @@ impl Span {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[schemars(rename = "Traffic")]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Source {
+struct TrafficSource {
     /// Name of a pattern.
     pattern: Option<String>,
     /// Rate of each rank, with a pattern.
@@ -152,15 +152,15 @@ pub(super) struct LogSource {
     /// Number of jobs from the beginning; all by default.
     count: Option<u32>,
     #[serde(default)]
-    traffic: Source,
+    traffic: TrafficSource,
 }
 
 /// All jobs of a mix, and warnings about them.
 pub(super) fn all(
-    groups: &[Group],
+    groups: &[JobGroup],
     log: Option<&LogSource>,
     seed: u64,
-    (folder, traced): (&Path, &mut dyn Traced),
+    (folder, traced): (&Path, &mut dyn TrafficProvider),
 ) -> Result<(Vec<Job>, Vec<String>), MixFileError> {
     let (mut jobs, mut said) = (Vec::new(), Vec::new());
     for (number, group) in (0..).zip(groups) {
@@ -181,9 +181,9 @@ pub(super) fn all(
 }
 
 fn of_group(
-    group: &Group,
+    group: &JobGroup,
     mut random: Random,
-    (folder, traced): (&Path, &mut dyn Traced),
+    (folder, traced): (&Path, &mut dyn TrafficProvider),
     jobs: &mut Vec<Job>,
 ) -> Result<(), MixFileError> {
     let key = |name: &str| format!("jobs {}: {name}", group.name);
@@ -246,7 +246,7 @@ fn of_group(
 
 fn of_log(
     source: &LogSource,
-    (folder, traced): (&Path, &mut dyn Traced),
+    (folder, traced): (&Path, &mut dyn TrafficProvider),
     jobs: &mut Vec<Job>,
 ) -> Result<Vec<String>, MixFileError> {
     let path = folder.join(&source.file);
@@ -308,18 +308,18 @@ fn of_log(
 }
 
 /// Traffic for any number of ranks.
-struct Known {
+struct KnownTraffic {
     ranks: Option<u32>,
     duration: Option<Nanos>,
-    traffic: Arc<Traffic>,
+    traffic: Arc<JobTraffic>,
     run: Option<usize>,
 }
 
 fn known(
-    source: &Source,
+    source: &TrafficSource,
     folder: &Path,
-    traced: &mut dyn Traced,
-) -> Result<Option<Known>, MixFileError> {
+    traced: &mut dyn TrafficProvider,
+) -> Result<Option<KnownTraffic>, MixFileError> {
     let given = [
         source.pattern.is_some(),
         source.trace.is_some(),
@@ -336,7 +336,7 @@ fn known(
         let path = folder.join(directory);
         let of = traced.traffic(&path);
         let of = of.map_err(|reason| MixFileError::File { path, reason })?;
-        return Ok(Some(Known {
+        return Ok(Some(KnownTraffic {
             ranks: Some(of.ranks),
             duration: Some(of.duration),
             traffic: of.traffic,
@@ -348,7 +348,7 @@ fn known(
     };
     let path = folder.join(file);
     let (ranks, traffic) = matrix(&path)?;
-    Ok(Some(Known {
+    Ok(Some(KnownTraffic {
         ranks: Some(ranks),
         duration: None,
         traffic: Arc::new(traffic),
@@ -357,11 +357,11 @@ fn known(
 }
 
 /// The traffic of a pattern among this number of ranks; empty without a pattern.
-fn pattern(source: &Source, ranks: u32) -> Result<Traffic, MixFileError> {
+fn pattern(source: &TrafficSource, ranks: u32) -> Result<JobTraffic, MixFileError> {
     /// Maximum number of pairs of ranks of one job.
     const MOST: u64 = 1 << 26;
     let Some(name) = &source.pattern else {
-        return Ok(Traffic::default());
+        return Ok(JobTraffic::default());
     };
     let pattern = match name.as_str() {
         "silent" => Pattern::Silent,
@@ -389,11 +389,11 @@ fn pattern(source: &Source, ranks: u32) -> Result<Traffic, MixFileError> {
             "given with a pattern, such as 1 Gb/s",
         ));
     }
-    Ok(Traffic::of(pattern, ranks, rate))
+    Ok(JobTraffic::of(pattern, ranks, rate))
 }
 
 /// Ranks and traffic of a file with lines `from,to,bits per second`.
-fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
+fn matrix(path: &Path) -> Result<(u32, JobTraffic), MixFileError> {
     let failed = |reason: String| MixFileError::File {
         path: path.to_owned(),
         reason,
@@ -423,7 +423,7 @@ fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
                 }
                 ranks = ranks.max(from + 1).max(to + 1);
                 let rate = rate as u64;
-                flows.push(Flow { from, to, rate });
+                flows.push(RankFlow { from, to, rate });
             }
             // A line of names may come first.
             None if number == 0 => {}
@@ -435,5 +435,5 @@ fn matrix(path: &Path) -> Result<(u32, Traffic), MixFileError> {
             }
         }
     }
-    Ok((ranks, Traffic { flows }))
+    Ok((ranks, JobTraffic { flows }))
 }

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use belljar_simulate::{Flow, Machine, Traffic, simulate};
+use belljar_simulate::{JobTraffic, Machine, RankFlow, simulate};
 
 use super::combinations::of;
 use super::*;
@@ -35,15 +35,15 @@ fn all(text: &str) -> Result<Vec<Combination>, MixFileError> {
 /// Has the traffic of one trace.
 struct One;
 
-impl Traced for One {
+impl TrafficProvider for One {
     fn traffic(&mut self, directory: &Path) -> Result<TracedTraffic, String> {
         match directory.ends_with("cg") {
             true => Ok(TracedTraffic {
                 ranks: 4,
                 run: 0,
                 duration: 5_000_000_000,
-                traffic: Arc::new(Traffic {
-                    flows: vec![Flow {
+                traffic: Arc::new(JobTraffic {
+                    flows: vec![RankFlow {
                         from: 0,
                         to: 3,
                         rate: 7,

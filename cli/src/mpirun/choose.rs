@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use belljar_images::{Image, Recipe};
 
-use super::request::Part;
+use super::request::ProgramRequest;
 use belljar_workload::host_loader::read_binary;
 use belljar_workload::library::{Closure, Object};
 use belljar_workload::{GuestRoot, HostLoader, Mpi, ProgramError};
@@ -93,7 +93,7 @@ impl ChoiceError {
 
 /// Origin of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ProgramOrigin {
     /// A file of this host, which the run brings.
     Host(PathBuf),
     /// A program of the image.
@@ -102,16 +102,16 @@ pub enum Source {
 
 /// A program for the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct LaunchedProgram {
     /// Its origin.
-    pub source: Source,
+    pub source: ProgramOrigin,
     /// Its name in the folder `/root`, or its name in the image.
     pub name: String,
 }
 
 /// An image and launcher for some programs.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct ImageChoice {
     /// The recipe.
     pub recipe: PathBuf,
     /// Its image.
@@ -121,7 +121,7 @@ pub struct Choice {
     /// The name of the launcher.
     pub launcher: &'static str,
     /// The programs, in order.
-    pub programs: Vec<Program>,
+    pub programs: Vec<LaunchedProgram>,
     /// Libraries of this host that the run brings, by name.
     pub libraries: BTreeMap<String, PathBuf>,
     /// The programs in words.
@@ -136,9 +136,9 @@ pub struct Choice {
 
 /// Programs to run, and files to bring for them.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RequestedPrograms<'a> {
     /// The programs.
-    pub parts: &'a [Part],
+    pub parts: &'a [ProgramRequest],
     /// Files that the run brings, by name.
     pub files: &'a BTreeMap<String, PathBuf>,
     /// Folders of the image that programs run in.
@@ -189,10 +189,10 @@ pub fn recipes() -> Vec<PathBuf> {
 /// The reasons of all images if none fits.
 pub fn choose(
     recipes: &[PathBuf],
-    asked: Asked<'_>,
+    asked: RequestedPrograms<'_>,
     host: &HostLoader,
-) -> Result<Choice, ChoiceError> {
-    let mut best: Option<((usize, bool, usize, u64), Choice)> = None;
+) -> Result<ImageChoice, ChoiceError> {
+    let mut best: Option<((usize, bool, usize, u64), ImageChoice)> = None;
     let mut nearest: Option<ChoiceError> = None;
     let mut unbuilt = Vec::new();
     let linked = linked(asked, host)?;
@@ -277,9 +277,9 @@ pub fn try_image(
     recipe: &Path,
     name: &str,
     image: Image,
-    asked: Asked<'_>,
+    asked: RequestedPrograms<'_>,
     host: &HostLoader,
-) -> Result<Choice, ChoiceError> {
+) -> Result<ImageChoice, ChoiceError> {
     linked(asked, host)?;
     let root = GuestRoot::open(&image)?;
     let mut trial = Trial::new(&root, name, host);
@@ -312,7 +312,7 @@ pub fn try_image(
     for words in [&mut lines, &mut notices, &mut warnings] {
         words.dedup();
     }
-    Ok(Choice {
+    Ok(ImageChoice {
         recipe: recipe.to_owned(),
         launcher,
         mpi,
@@ -330,7 +330,7 @@ pub fn try_image(
 ///
 /// # Errors
 /// If they are linked to several.
-fn linked(asked: Asked<'_>, host: &HostLoader) -> Result<Option<Mpi>, ChoiceError> {
+fn linked(asked: RequestedPrograms<'_>, host: &HostLoader) -> Result<Option<Mpi>, ChoiceError> {
     let mut all = Vec::new();
     for part in asked.parts {
         let path = part.path_here(&part.program);

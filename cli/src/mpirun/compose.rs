@@ -25,11 +25,11 @@ pub struct Draft {
 struct Section {
     name: String,
     remarks: Vec<String>,
-    entries: Vec<Entry>,
+    entries: Vec<ScenarioKey>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct ScenarioKey {
     key: String,
     /// In TOML.
     value: String,
@@ -81,7 +81,7 @@ impl Draft {
     /// Adds a key with a value in TOML to the last section.
     pub fn entry(&mut self, key: &str, value: impl ToString, remark: &str) {
         if let Some(section) = self.sections.last_mut() {
-            section.entries.push(Entry {
+            section.entries.push(ScenarioKey {
                 key: key.to_owned(),
                 value: value.to_string(),
                 remark: remark.to_owned(),
@@ -134,7 +134,7 @@ impl Draft {
         let Some(section) = sections.find(|section| section.name == name) else {
             return false;
         };
-        let entry = |(key, value): (&String, &toml::Value)| Entry {
+        let entry = |(key, value): (&String, &toml::Value)| ScenarioKey {
             key: key_text(key),
             value: value.to_string(),
             remark: String::new(),
@@ -156,7 +156,7 @@ impl Draft {
         };
         match section.entries.iter_mut().find(|entry| entry.key == rest) {
             Some(entry) => entry.value = value,
-            None => section.entries.push(Entry {
+            None => section.entries.push(ScenarioKey {
                 key: rest,
                 value,
                 remark: String::new(),

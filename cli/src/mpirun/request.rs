@@ -20,11 +20,11 @@ pub mod policy;
 pub use error::RequestError;
 use host_file::HostSlots;
 use options::Meaning;
-pub use placement::{Layout, Mapping, Placement};
+pub use placement::{Placement, RankMapping, SlotLayout};
 
 /// A program with its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ProgramRequest {
     /// Their number; by default the slots left by other programs.
     pub ranks: Option<u32>,
     /// Its name or path as written.
@@ -41,7 +41,7 @@ pub struct Part {
     pub ignored: Vec<String>,
 }
 
-impl Part {
+impl ProgramRequest {
     /// A program without arguments.
     pub fn of(program: String) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Part {
 ///
 /// # Errors
 /// See [`RequestError`].
-pub fn parts(words: &[String], ranks: Option<u32>) -> Result<Vec<Part>, RequestError> {
+pub fn parts(words: &[String], ranks: Option<u32>) -> Result<Vec<ProgramRequest>, RequestError> {
     let mut parts = Vec::new();
     for (index, words) in words.split(|word| word == ":").enumerate() {
         let mut part = part(words)?;
@@ -80,8 +80,8 @@ pub fn parts(words: &[String], ranks: Option<u32>) -> Result<Vec<Part>, RequestE
     Ok(parts)
 }
 
-fn part(words: &[String]) -> Result<Part, RequestError> {
-    let mut part = Part::of(String::new());
+fn part(words: &[String]) -> Result<ProgramRequest, RequestError> {
+    let mut part = ProgramRequest::of(String::new());
     let mut words = words.iter();
     let mut last = ":".to_owned();
     while let Some(word) = words.next() {
@@ -104,7 +104,7 @@ fn part(words: &[String]) -> Result<Part, RequestError> {
 
 /// Reads an option of a program, with its words.
 fn option(
-    part: &mut Part,
+    part: &mut ProgramRequest,
     word: &str,
     meaning: Meaning,
     words: &mut std::slice::Iter<'_, String>,
@@ -170,7 +170,7 @@ pub struct Wishes {
     /// Hosts of a file or a list, each once.
     pub hosts: Option<Vec<HostSlots>>,
     /// The order of ranks.
-    pub mapping: Mapping,
+    pub mapping: RankMapping,
     /// The host of each rank, of a rankfile.
     pub rank_hosts: Option<Vec<String>>,
 }
@@ -227,7 +227,10 @@ const MOST_NODES: u32 = 4096;
 ///
 /// # Errors
 /// If the ranks do not fit, or their number is unknown.
-pub fn layout(parts: &[Part], wishes: &Wishes) -> Result<(Layout, Vec<u32>), RequestError> {
+pub fn layout(
+    parts: &[ProgramRequest],
+    wishes: &Wishes,
+) -> Result<(SlotLayout, Vec<u32>), RequestError> {
     let listed = wishes.rank_hosts.as_ref().map(|names| wishes.listed(names));
     let listed = listed.transpose()?;
     let slots = wishes.slots();

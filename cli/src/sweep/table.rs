@@ -17,7 +17,7 @@ const SECOND: u64 = 1_000_000_000_000;
 
 /// The known end of a combination's command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CommandOutcome {
     /// The exit code; the workload's code if the workload ended.
     pub code: Option<i32>,
     /// A word for commands without a result.
@@ -26,7 +26,7 @@ pub struct Outcome {
 
 /// The table.
 #[derive(Debug)]
-pub struct Table {
+pub struct SweepTable {
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
 }
@@ -41,13 +41,13 @@ const HEADS: [&str; 6] = [
     "directory",
 ];
 
-impl Table {
+impl SweepTable {
     /// Gathers the results of the runs of `sweep`, and the known ends of their commands. The run of
     /// combination N is in `directory(N)` or `directory(N).incomplete`.
     pub fn gather(
         sweep: &Sweep,
         directory: impl Fn(usize) -> PathBuf,
-        outcome: impl Fn(usize) -> Outcome,
+        outcome: impl Fn(usize) -> CommandOutcome,
     ) -> Self {
         let heads = sweep.keys.iter().map(String::as_str).chain(HEADS);
         let row = |(index, values): (usize, Vec<String>)| {
@@ -92,7 +92,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for SweepTable {
     /// Text in columns.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = || std::iter::once(&self.heads).chain(&self.rows);
@@ -123,7 +123,7 @@ fn value(cell: &str) -> Value {
 }
 
 /// The cells after the keys.
-fn results(directory: &Path, outcome: Outcome) -> [String; HEADS.len()] {
+fn results(directory: &Path, outcome: CommandOutcome) -> [String; HEADS.len()] {
     let mut name = directory.as_os_str().to_owned();
     name.push(".incomplete");
     let broken = PathBuf::from(name);
@@ -201,12 +201,12 @@ mod tests {
             r#"{"exit_code":0,"ending":"limit"}"#,
         );
         let sweep = Sweep::parse(&["k=[\"a,b\", c, 3]".to_owned()]).unwrap();
-        let outcome = |index| Outcome {
+        let outcome = |index| CommandOutcome {
             code: [None, Some(1), None][index],
             ending: "TIMEOUT".to_owned(),
         };
         let at = |index: usize| folder.path().join(index.to_string());
-        let table = Table::gather(&sweep, at, outcome);
+        let table = SweepTable::gather(&sweep, at, outcome);
         let at = folder.path().display();
         let expected = format!(
             "k,exit_code,ending,virtual_seconds,mpi_calls,host_seconds,directory\r\n\

@@ -26,7 +26,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(crate) type Verdict = fn(ExitStatus, &[String]) -> AgentExit;
 
 /// Properties of a kind of child.
-pub(crate) struct Kind {
+pub(crate) struct ChildKind {
     /// True if a line of standard error is kept for the verdict.
     pub(crate) keep: fn(&str) -> bool,
     pub(crate) verdict: Verdict,
@@ -53,7 +53,7 @@ pub(crate) fn start(
     host: &str,
     mut command: Command,
     tell: &Tell,
-    kind: Kind,
+    kind: ChildKind,
 ) -> io::Result<Agent> {
     // A process group of its own, so that Ctrl-C reaches only the owner, which then ends the agent in
     // order.

@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use crate::child::{self, Kind};
+use crate::child::{self, ChildKind};
 use crate::lines::{Tell, to_standard_error};
 use crate::{Agent, AgentCommand, Launch, LaunchError};
 
@@ -32,7 +32,7 @@ impl Launch for Local {
     fn start(&self, host: &str, agent: &AgentCommand) -> Result<Agent, LaunchError> {
         let mut command = Command::new(&agent.program);
         command.args(&agent.arguments);
-        let kind = Kind {
+        let kind = ChildKind {
             keep: |_| false,
             verdict: child::own_end,
         };

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 
-use crate::child::{self, Kind};
+use crate::child::{self, ChildKind};
 use crate::lines::{Tell, to_standard_error};
 use crate::{Agent, AgentCommand, AgentExit, JobId, Launch, LaunchError, signals};
 
@@ -90,7 +90,7 @@ impl Srun {
 
 impl Launch for Srun {
     fn start(&self, host: &str, agent: &AgentCommand) -> Result<Agent, LaunchError> {
-        let kind = Kind {
+        let kind = ChildKind {
             keep: is_of_srun,
             verdict,
         };

@@ -21,7 +21,7 @@ use snow::StatelessTransportState;
 
 use crate::handshake::Secured;
 use crate::peer::{Incoming, Lost, Settings};
-use crate::record::{Opener, Record, Sealer};
+use crate::record::{Opener, PeerRecord, Sealer};
 
 /// Unread bytes at which reading stops.
 const MOST_UNTAKEN: usize = 64 << 20;
@@ -36,7 +36,7 @@ const BUFFER: usize = 128 << 10;
 
 /// State shared by both threads and the mesh.
 #[derive(Debug)]
-struct Shared {
+struct PeerState {
     began: Instant,
     /// Time of silence after which the peer is given up.
     patience: Duration,
@@ -52,7 +52,7 @@ struct Shared {
     over: AtomicBool,
 }
 
-impl Shared {
+impl PeerState {
     fn hear(&self) {
         let heard = self.began.elapsed().as_millis() as u64;
         self.heard.store(heard, Ordering::Relaxed);
@@ -66,14 +66,14 @@ impl Shared {
 
 /// The connection to one peer.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct PeerLink {
     queue: Option<Sender<Vec<u8>>>,
-    shared: Arc<Shared>,
+    shared: Arc<PeerState>,
     stream: TcpStream,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Link {
+impl PeerLink {
     /// Starts the threads; received messages go into `inbox`.
     pub(crate) fn start(
         secured: Secured,
@@ -87,7 +87,7 @@ impl Link {
         } = secured;
         stream.set_read_timeout(Some(settings.patience))?;
         stream.set_write_timeout(Some(settings.patience))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PeerState {
             began: Instant::now(),
             patience: settings.patience,
             heard: AtomicU64::new(0),
@@ -102,13 +102,13 @@ impl Link {
             stream: stream.try_clone()?,
             shared: shared.clone(),
         };
-        let writer = Writer {
+        let writer = LinkWriter {
             sealer: Sealer::new(BufWriter::with_capacity(BUFFER, patient)),
             state: state.clone(),
             shared: shared.clone(),
             breath: BREATH.min(settings.patience / BREATHS),
         };
-        let reader = Reader {
+        let reader = LinkReader {
             opener: Opener::new(BufReader::with_capacity(BUFFER, stream.try_clone()?)),
             state,
             shared: shared.clone(),
@@ -173,7 +173,7 @@ impl Link {
 /// Writes the queue, then ends the connection. Until the peer has read it to its end, the peer's data is read and discarded, for
 /// the patience at most. A connection that is closed with unread data is reset (RFC 1122, 4.2.2.13), and the peer would lose data
 /// that it has not read.
-impl Drop for Link {
+impl Drop for PeerLink {
     fn drop(&mut self) {
         drop(self.queue.take());
         let mut threads = self.threads.drain(..);
@@ -197,7 +197,7 @@ impl Drop for Link {
 /// The stream to a peer, which may block as long as the peer sends signs of life.
 struct Patient {
     stream: TcpStream,
-    shared: Arc<Shared>,
+    shared: Arc<PeerState>,
 }
 
 impl Write for Patient {
@@ -219,14 +219,14 @@ impl Write for Patient {
     }
 }
 
-struct Writer<W: Write> {
+struct LinkWriter<W: Write> {
     sealer: Sealer<W>,
     state: Arc<StatelessTransportState>,
-    shared: Arc<Shared>,
+    shared: Arc<PeerState>,
     breath: Duration,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> LinkWriter<W> {
     fn work(mut self, messages: &Receiver<Vec<u8>>) -> io::Result<()> {
         loop {
             match messages.recv_timeout(self.breath) {
@@ -252,21 +252,21 @@ impl<W: Write> Writer<W> {
     }
 }
 
-struct Reader<R: Read> {
+struct LinkReader<R: Read> {
     opener: Opener<R>,
     state: Arc<StatelessTransportState>,
-    shared: Arc<Shared>,
+    shared: Arc<PeerState>,
     inbox: Sender<(u32, Incoming)>,
     peer: u32,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> LinkReader<R> {
     /// Reads until the peer is lost, and gives the reason.
     fn work(mut self) -> Lost {
         loop {
             let incoming = match self.opener.next(&self.state) {
-                Ok(Record::Alive) => None,
-                Ok(Record::Message(message)) => {
+                Ok(PeerRecord::Alive) => None,
+                Ok(PeerRecord::Message(message)) => {
                     let untaken = &self.shared.untaken;
                     untaken.fetch_add(message.len(), Ordering::Relaxed);
                     Some(Incoming::Message(message))

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::handshake::{HandshakeError, Secured, dial};
 use crate::key::RunKey;
-use crate::link::Link;
+use crate::link::PeerLink;
 use crate::listener::Listener;
 use crate::peer::{Incoming, Settings};
 use crate::record::LONGEST_MESSAGE;
@@ -67,7 +67,7 @@ pub enum PeerError {
 /// One host's connections to all others of a run.
 #[derive(Debug)]
 pub struct Mesh {
-    links: Vec<Option<Link>>,
+    links: Vec<Option<PeerLink>>,
     inbox: Receiver<(u32, Incoming)>,
 }
 
@@ -86,10 +86,10 @@ impl Mesh {
         cancelled: &AtomicBool,
     ) -> Result<Self, PeerError> {
         let (inbox_of_links, inbox) = channel();
-        let mut links: Vec<Option<Link>> = addresses.iter().map(|_| None).collect();
+        let mut links: Vec<Option<PeerLink>> = addresses.iter().map(|_| None).collect();
         for secured in gather(own, key, listener, addresses, settings, cancelled)? {
             let place = secured.peer as usize;
-            links[place] = Some(Link::start(secured, settings, inbox_of_links.clone())?);
+            links[place] = Some(PeerLink::start(secured, settings, inbox_of_links.clone())?);
         }
         Ok(Self { links, inbox })
     }

@@ -31,7 +31,7 @@ const ALIVE: u8 = 2;
 
 /// The content of a record.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Record {
+pub(crate) enum PeerRecord {
     /// A message is whole.
     Message(Vec<u8>),
     /// A sign of life, also from the middle of a message.
@@ -124,7 +124,7 @@ impl<R: Read> Opener<R> {
     /// # Errors
     /// `UnexpectedEof` if the peer closed, also within a message; `InvalidData` for any
     /// bytes that the peer did not write at this position.
-    pub(crate) fn next(&mut self, state: &StatelessTransportState) -> io::Result<Record> {
+    pub(crate) fn next(&mut self, state: &StatelessTransportState) -> io::Result<PeerRecord> {
         let mut length = [0; 2];
         self.from.read_exact(&mut length)?;
         let cipher = &mut self.cipher[..usize::from(u16::from_be_bytes(length))];
@@ -137,15 +137,15 @@ impl<R: Read> Opener<R> {
             .split_first()
             .ok_or_else(|| invalid("a record is empty"))?;
         if *kind == ALIVE {
-            return Ok(Record::Alive);
+            return Ok(PeerRecord::Alive);
         }
         if self.begun.len() + piece.len() > LONGEST_MESSAGE {
             return Err(invalid("a message is too long"));
         }
         self.begun.extend_from_slice(piece);
         match *kind {
-            PART => Ok(Record::Alive),
-            LAST => Ok(Record::Message(std::mem::take(&mut self.begun))),
+            PART => Ok(PeerRecord::Alive),
+            LAST => Ok(PeerRecord::Message(std::mem::take(&mut self.begun))),
             _ => Err(invalid("a record is of no known kind")),
         }
     }
@@ -180,7 +180,7 @@ mod tests {
         let mut opener = Opener::new(&wire[..]);
         let mut arrived = Vec::new();
         while let Ok(record) = opener.next(&theirs) {
-            if let Record::Message(message) = record {
+            if let PeerRecord::Message(message) = record {
                 arrived.push(message);
             }
         }
@@ -195,8 +195,8 @@ mod tests {
             let mut opener = Opener::new(wire);
             loop {
                 match opener.next(&theirs) {
-                    Ok(Record::Alive) => {}
-                    Ok(Record::Message(message)) => return Ok(message),
+                    Ok(PeerRecord::Alive) => {}
+                    Ok(PeerRecord::Message(message)) => return Ok(message),
                     Err(error) => return Err(error.kind()),
                 }
             }
@@ -221,7 +221,7 @@ mod tests {
         sealer.record(&ours, PART, &[0; PIECE]).unwrap();
         let mut opener = Opener::new(&wire[..]);
         opener.begun = vec![0; LONGEST_MESSAGE - PIECE];
-        assert_eq!(opener.next(&theirs).unwrap(), Record::Alive);
+        assert_eq!(opener.next(&theirs).unwrap(), PeerRecord::Alive);
         opener.count = 0;
         opener.from = &wire[..];
         let error = opener.next(&theirs).unwrap_err();

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use procfs::{FromBufRead, Meminfo};
 
 use crate::scenario::quantity::Bytes;
-use cgroup::Group;
+use cgroup::ControlGroup;
 pub(crate) use guard::MemoryGuard;
 pub use guard::Shortage;
 
@@ -57,7 +57,7 @@ impl fmt::Display for Room {
 #[derive(Debug)]
 pub(crate) struct HostMemory {
     meminfo: File,
-    groups: Vec<Group>,
+    groups: Vec<ControlGroup>,
 }
 
 impl HostMemory {

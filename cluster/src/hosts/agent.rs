@@ -18,15 +18,15 @@ use belljar_peers::{KeyError, Listener, Mesh, PeerError, Settings};
 use super::bootstrap::{Company, Greeting, Introduction, read};
 use super::exchange::Exchange;
 use super::list::own_capacity;
-use super::message::{FileOffer, INITRD, KERNEL, ROOT, Task, numbered, snapshot_name};
+use super::message::{FileOffer, HostTask, INITRD, KERNEL, ROOT, numbered, snapshot_name};
 use super::provision::{Early, ProvisionError, take_in};
 use crate::host::sandbox::{Reach, Sandbox};
-use crate::observe::progress::{Progress, Showing};
+use crate::observe::progress::{ProgressDisplay, Showing};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
 use crate::plan::template;
 use crate::results::run_directory::SCENARIO_FILE;
-use crate::run::checkpoint::{Choice, FOLDER as CHECKPOINT};
+use crate::run::checkpoint::{CheckpointChoice, FOLDER as CHECKPOINT};
 use crate::run::coordinator::{Ending, Run, Setup};
 use crate::run::error::RunError;
 use crate::scenario::{Scenario, ScenarioError};
@@ -70,7 +70,7 @@ pub enum AgentError {
 pub struct Agent {
     mesh: Mesh,
     own: u32,
-    task: Task,
+    task: HostTask,
     /// Paths of the files, by name.
     files: BTreeMap<String, PathBuf>,
     /// Paths of the files next to the scenario, by name.
@@ -170,7 +170,7 @@ impl Agent {
     }
 
     /// The checkpoint from which the run resumes, if it does.
-    fn choice(&self) -> Result<Option<Choice>, AgentError> {
+    fn choice(&self) -> Result<Option<CheckpointChoice>, AgentError> {
         let folder = self.folder.path();
         let mut is_there = false;
         for (name, path) in &self.files {
@@ -180,7 +180,7 @@ impl Agent {
                 is_there = true;
             }
         }
-        let choice = is_there.then(|| Choice::among(folder));
+        let choice = is_there.then(|| CheckpointChoice::among(folder));
         Ok(choice.transpose().map_err(RunError::from)?)
     }
 
@@ -222,7 +222,7 @@ impl Agent {
             Some(mut choice) => Run::resume(setup, &mut choice)?.0,
             None => Run::prepare(setup)?,
         };
-        let ending = run.go_in(sandbox, stop, &mut Progress::start(Showing::Nothing));
+        let ending = run.go_in(sandbox, stop, &mut ProgressDisplay::start(Showing::Nothing));
         if let Err(why) = &ending {
             run.tell_failure(&why.to_string());
         }

@@ -15,7 +15,7 @@ use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::{CodecError, Span, Time};
 use belljar_trace::{ProbesEnd, StateError, save_events, save_probes};
 
-use super::message::{Message, NodeTold, Progress, Record, Send};
+use super::message::{DirectoryData, HostMessage, HostProgress, NodeTold, Send};
 use super::partition::Partition;
 use super::remote::RemoteNodes;
 use crate::results::stream::Stream;
@@ -62,9 +62,9 @@ pub enum ExchangeError {
 #[derive(Debug)]
 pub(crate) enum News {
     /// The progress of a host's nodes, with the host's number.
-    Progress(u32, Progress),
+    Progress(u32, HostProgress),
     /// Data for the run directory, with the host's number.
-    Record(u32, Record),
+    Record(u32, DirectoryData),
     /// Host 0 ends the run here.
     Stop,
     /// A host is lost, or cannot continue: its number, and the reason.
@@ -72,7 +72,7 @@ pub(crate) enum News {
     /// Host 0's order about a checkpoint.
     Keep(Option<(u32, bool)>),
     /// Messages to host 0: parts of checkpoints, and final data.
-    Other(u32, Message),
+    Other(u32, HostMessage),
 }
 
 /// One host's part in a run of several.
@@ -87,7 +87,7 @@ pub struct Exchange {
     told: Vec<(Time, u64)>,
     sends: Vec<Send>,
     /// Data of own nodes for the run directory.
-    record: Record,
+    record: DirectoryData,
     /// True if the current cause was sent.
     cause_told: bool,
     /// Minimum latency from a node here to one elsewhere.
@@ -97,7 +97,7 @@ pub struct Exchange {
     /// Hosts without further messages.
     done: Vec<bool>,
     /// Messages that arrived before they were expected.
-    early: Vec<(u32, Message)>,
+    early: Vec<(u32, HostMessage)>,
 }
 
 impl Exchange {
@@ -112,7 +112,7 @@ impl Exchange {
             taken: Vec::new(),
             told: Vec::new(),
             sends: Vec::new(),
-            record: Record::default(),
+            record: DirectoryData::default(),
             cause_told: true,
             lookahead: Span::MAX,
             first_told: Time::ZERO,
@@ -121,7 +121,7 @@ impl Exchange {
     }
 
     /// Keeps a message that arrived early.
-    pub(crate) fn hold(&mut self, peer: u32, message: Message) {
+    pub(crate) fn hold(&mut self, peer: u32, message: HostMessage) {
         self.early.push((peer, message));
     }
 
@@ -197,9 +197,9 @@ impl Exchange {
         closing: &Closing,
     ) -> Result<(), ExchangeError> {
         self.relay(ready, recorder)?;
-        let mut progress = Progress {
+        let mut progress = HostProgress {
             sends: std::mem::take(&mut self.sends),
-            ..Progress::default()
+            ..HostProgress::default()
         };
         self.first_told = Time::MAX;
         for node in workers.numbers() {
@@ -218,7 +218,7 @@ impl Exchange {
         if nothing {
             return Ok(());
         }
-        self.tell_all(&Message::Progress(progress))
+        self.tell_all(&HostMessage::Progress(progress))
     }
 
     /// Records outputs of an own node, for the host with the run directory.
@@ -248,15 +248,15 @@ impl Exchange {
             record.probes = save_probes(&probes, ProbesEnd::default())?;
         }
         record.ready = ready;
-        self.tell(HEAD, &Message::Record(record))
+        self.tell(HEAD, &HostMessage::Record(record))
     }
 
     /// Sends `message` to one host.
-    pub(crate) fn tell(&self, host: u32, message: &Message) -> Result<(), ExchangeError> {
+    pub(crate) fn tell(&self, host: u32, message: &HostMessage) -> Result<(), ExchangeError> {
         self.pass(host, message, message.encode()?)
     }
 
-    fn pass(&self, host: u32, message: &Message, bytes: Vec<u8>) -> Result<(), ExchangeError> {
+    fn pass(&self, host: u32, message: &HostMessage, bytes: Vec<u8>) -> Result<(), ExchangeError> {
         let passed = self.mesh.send(host, bytes);
         passed.map_err(|source| ExchangeError::TooLong {
             host: self.partition.name(host).to_owned(),
@@ -266,7 +266,11 @@ impl Exchange {
     }
 
     /// Sends `message` to one host, and waits while that host receives too slowly.
-    pub(crate) fn tell_slowly(&self, host: u32, message: &Message) -> Result<(), ExchangeError> {
+    pub(crate) fn tell_slowly(
+        &self,
+        host: u32,
+        message: &HostMessage,
+    ) -> Result<(), ExchangeError> {
         self.tell(host, message)?;
         while self.is_congested() {
             std::thread::sleep(NAP);
@@ -275,7 +279,7 @@ impl Exchange {
     }
 
     /// Sends `message` to all others.
-    pub(crate) fn tell_all(&self, message: &Message) -> Result<(), ExchangeError> {
+    pub(crate) fn tell_all(&self, message: &HostMessage) -> Result<(), ExchangeError> {
         let bytes = message.encode()?;
         let mut peers = self.mesh.peers();
         peers.try_for_each(|peer| self.pass(peer, message, bytes.clone()))
@@ -292,10 +296,11 @@ impl Exchange {
         };
         match incoming {
             Incoming::Message(bytes) => {
-                let message = Message::decode(&bytes).map_err(|source| ExchangeError::Message {
-                    host: self.partition.name(peer).to_owned(),
-                    source,
-                })?;
+                let message =
+                    HostMessage::decode(&bytes).map_err(|source| ExchangeError::Message {
+                        host: self.partition.name(peer).to_owned(),
+                        source,
+                    })?;
                 Ok(self.news(peer, message))
             }
             Incoming::Lost(_) if self.done[peer as usize] => Ok(None),
@@ -306,21 +311,21 @@ impl Exchange {
         }
     }
 
-    fn news(&mut self, peer: u32, message: Message) -> Option<News> {
+    fn news(&mut self, peer: u32, message: HostMessage) -> Option<News> {
         match message {
-            Message::Progress(progress) => Some(News::Progress(peer, progress)),
-            Message::Record(record) => Some(News::Record(peer, record)),
-            Message::Stop => Some(News::Stop),
-            Message::Keep(order) => Some(News::Keep(order)),
-            Message::Failed(why) => {
+            HostMessage::Progress(progress) => Some(News::Progress(peer, progress)),
+            HostMessage::Record(record) => Some(News::Record(peer, record)),
+            HostMessage::Stop => Some(News::Stop),
+            HostMessage::Keep(order) => Some(News::Keep(order)),
+            HostMessage::Failed(why) => {
                 self.done[peer as usize] = true;
                 Some(News::Lost(peer, why))
             }
-            Message::Missing(host, why) => {
+            HostMessage::Missing(host, why) => {
                 let by = self.partition.name(peer);
                 Some(News::Lost(host, format!("{why}, says host {by}")))
             }
-            Message::Done => {
+            HostMessage::Done => {
                 self.done[peer as usize] = true;
                 None
             }

@@ -33,7 +33,7 @@ pub enum HostListError {
 
 /// Methods to start agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StartMethod {
     /// As processes on this host.
     Local,
     /// By ssh.
@@ -45,7 +45,7 @@ pub(super) enum Way {
 /// The hosts of a run, this one first.
 #[derive(Debug)]
 pub(super) struct HostList {
-    way: Way,
+    way: StartMethod,
     /// This host first, with or without nodes.
     names: Vec<String>,
     takes_part: bool,
@@ -88,28 +88,28 @@ impl HostList {
             (_, _) if hosts.list.is_empty() => {
                 return Err(HostListError::Hosts("list names no host"));
             }
-            (LaunchKind::Local, _) => listed(Way::Local),
-            (LaunchKind::Ssh | LaunchKind::Auto, _) => listed(Way::Ssh),
+            (LaunchKind::Local, _) => listed(StartMethod::Local),
+            (LaunchKind::Ssh | LaunchKind::Auto, _) => listed(StartMethod::Ssh),
         })
     }
 
     fn promised(allocation: Allocation, own: String) -> Option<Self> {
         let names = allocation.hosts.iter().map(|host| host.name.clone());
-        let list = Self::new(Way::Slurm(allocation.job), names.collect(), own)?;
+        let list = Self::new(StartMethod::Slurm(allocation.job), names.collect(), own)?;
         Some(Self {
             promised: allocation.hosts,
             ..list
         })
     }
 
-    fn new(way: Way, mut names: Vec<String>, own: String) -> Option<Self> {
+    fn new(way: StartMethod, mut names: Vec<String>, own: String) -> Option<Self> {
         let is_this = |name: &String| {
             let host = host_part(name);
             host == own || host == "localhost" || own.split('.').next() == Some(host)
         };
         // With processes on this host, the first name is this process.
         let this = match way {
-            Way::Local => Some(0),
+            StartMethod::Local => Some(0),
             _ => names.iter().position(is_this),
         };
         let first = this.map_or(own, |this| names.remove(this));
@@ -125,7 +125,7 @@ impl HostList {
         })
     }
 
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self) -> StartMethod {
         self.way
     }
 
@@ -142,7 +142,7 @@ impl HostList {
     /// Addresses of agents: host names without ports.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &str> {
         let address = |name| match self.way {
-            Way::Local => "localhost",
+            StartMethod::Local => "localhost",
             _ => host_part(name),
         };
         self.names.iter().map(move |name| address(name))
@@ -165,14 +165,14 @@ impl HostList {
     /// The expected capacities of the hosts that run nodes, and whether they are known without contacting
     /// the hosts. Unknown hosts are assumed to be equal.
     pub(super) fn expected(&self) -> (Vec<Capacity>, bool) {
-        let known = self.way == Way::Local || !self.promised.is_empty();
+        let known = self.way == StartMethod::Local || !self.promised.is_empty();
         let alike = |name: &String| Capacity {
             name: name.clone(),
             processors: u32::MAX,
             memory: None,
         };
         let one = |name: &String| match self.way {
-            Way::Local => own_capacity(name),
+            StartMethod::Local => own_capacity(name),
             _ => self.granted(alike(name)),
         };
         let first = usize::from(!self.takes_part);

@@ -14,17 +14,17 @@ use crate::run::report::NodeReport;
 
 /// A message between two hosts of a run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Message {
+pub(crate) enum HostMessage {
     /// From host 0 to another: its task.
-    Task(Box<Task>),
+    Task(Box<HostTask>),
     /// The answer: the missing files, by their indexes in the list.
     Want(Vec<u32>),
     /// The next piece of a requested file; an empty one ends it.
     Piece(u32, #[serde(with = "serde_bytes")] Vec<u8>),
     /// Between any two hosts: the progress of the sender's nodes.
-    Progress(Progress),
+    Progress(HostProgress),
     /// To host 0: data of the sender's nodes for the run directory.
-    Record(Record),
+    Record(DirectoryData),
     /// To host 0, after the run has ended on the sender: the final data of each node.
     Final(Vec<Final>),
     /// To all: no more messages follow, and there was no error.
@@ -50,7 +50,7 @@ pub(crate) enum Message {
     Waiting(String),
 }
 
-/// Names of files in a [`Task`].
+/// Names of files in a [`HostTask`].
 pub(crate) const KERNEL: &str = "kernel";
 pub(crate) const INITRD: &str = "initrd";
 pub(crate) const ROOT: &str = "root";
@@ -71,7 +71,7 @@ pub(crate) fn numbered(name: &str, number: usize) -> String {
 
 /// The task of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Task {
+pub(crate) struct HostTask {
     /// The scenario; the files that it names are next to it.
     pub(crate) scenario: String,
     /// These files, by their names.
@@ -90,7 +90,7 @@ pub(crate) struct Task {
     pub(crate) threads: Option<usize>,
 }
 
-impl Task {
+impl HostTask {
     /// All offered files: files of all runs, then files next to the scenario. A host may have some of them already.
     pub(crate) fn offers(&self) -> impl Iterator<Item = &FileOffer> {
         let named = self.files.iter().chain(&self.inputs);
@@ -111,7 +111,7 @@ pub(crate) struct FileOffer {
 
 /// The progress of a host's nodes. All frames sent before the given times are in this message or an earlier one.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Progress {
+pub(crate) struct HostProgress {
     /// Sent frames.
     pub(crate) sends: Vec<Send>,
     /// Changed nodes.
@@ -142,7 +142,7 @@ pub(crate) struct NodeTold {
 
 /// Data for the run directory.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct DirectoryData {
     /// Encoded calls; empty without calls.
     #[serde(with = "serde_bytes")]
     pub(crate) events: Vec<u8>,
@@ -182,7 +182,7 @@ pub(crate) struct Final {
     pub(crate) probes: Vec<u8>,
 }
 
-impl Message {
+impl HostMessage {
     /// Its bytes.
     ///
     /// # Errors
@@ -220,7 +220,7 @@ impl Message {
 /// # Errors
 /// If the bytes are no message.
 pub fn reread(bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
-    Message::decode(bytes)?.encode()
+    HostMessage::decode(bytes)?.encode()
 }
 
 /// Messages of most kinds, for the same tests.
@@ -230,7 +230,7 @@ pub fn samples() -> Vec<Vec<u8>> {
         length: 1 << 20,
         hash: 7,
     };
-    let task = Task {
+    let task = HostTask {
         scenario: "name = \"run\"".to_owned(),
         inputs: vec![("files/in.dat".to_owned(), offer.clone())],
         manifests: vec!["{}".to_owned()],
@@ -240,7 +240,7 @@ pub fn samples() -> Vec<Vec<u8>> {
         threads: Some(2),
     };
     let time = Time::from_ps(1_000_000);
-    let progress = Progress {
+    let progress = HostProgress {
         sends: vec![Send {
             time,
             node: 1,
@@ -254,7 +254,7 @@ pub fn samples() -> Vec<Vec<u8>> {
         }],
         cause: None,
     };
-    let record = Record {
+    let record = DirectoryData {
         events: vec![1, 2, 3],
         probes: vec![4],
         outputs: vec![(0, Stream::Console, b"ready\n".to_vec())],
@@ -267,22 +267,22 @@ pub fn samples() -> Vec<Vec<u8>> {
         failed: None,
     };
     let messages = [
-        Message::Task(Box::new(task)),
-        Message::Want(vec![0, 2]),
-        Message::Piece(1, vec![7; 100]),
-        Message::Progress(progress),
-        Message::Record(record),
-        Message::Done,
-        Message::Failed("no memory".to_owned()),
-        Message::Missing(1, "silent".to_owned()),
-        Message::Keep(Some((1, true))),
-        Message::Pages(1, vec![7; 100]),
-        Message::KeptNode(0, 1, vec![7; 100]),
-        Message::Kept(kept),
-        Message::Outputs(Word::Bytes(1, b"files\n".to_vec())),
-        Message::Outputs(Word::End(1, Some("silent".to_owned()))),
-        Message::Stop,
-        Message::Waiting("node 0 for node 1".to_owned()),
+        HostMessage::Task(Box::new(task)),
+        HostMessage::Want(vec![0, 2]),
+        HostMessage::Piece(1, vec![7; 100]),
+        HostMessage::Progress(progress),
+        HostMessage::Record(record),
+        HostMessage::Done,
+        HostMessage::Failed("no memory".to_owned()),
+        HostMessage::Missing(1, "silent".to_owned()),
+        HostMessage::Keep(Some((1, true))),
+        HostMessage::Pages(1, vec![7; 100]),
+        HostMessage::KeptNode(0, 1, vec![7; 100]),
+        HostMessage::Kept(kept),
+        HostMessage::Outputs(Word::Bytes(1, b"files\n".to_vec())),
+        HostMessage::Outputs(Word::End(1, Some("silent".to_owned()))),
+        HostMessage::Stop,
+        HostMessage::Waiting("node 0 for node 1".to_owned()),
     ];
     let bytes = messages.iter().map(|message| message.encode());
     bytes.map(|bytes| bytes.expect("a short message")).collect()

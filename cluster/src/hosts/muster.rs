@@ -16,7 +16,7 @@ use belljar_sim::CodecError;
 
 use super::bootstrap::{Company, Greeting, Introduction, line};
 use super::exchange::{Exchange, HEAD};
-use super::list::{HostList, HostListError, Way, own_capacity};
+use super::list::{HostList, HostListError, StartMethod, own_capacity};
 use super::partition::Partition;
 use super::placement::{Capacity, PlacementError, place_nodes};
 use super::provision::{self, Given, ProvisionError};
@@ -90,9 +90,9 @@ impl Muster {
             return Ok(None);
         };
         let launch: Box<dyn Launch> = match list.way() {
-            Way::Local => Box::new(Local::default()),
-            Way::Ssh => Box::new(Ssh::default()),
-            Way::Slurm(job) => Box::new(Srun::of(job)),
+            StartMethod::Local => Box::new(Local::default()),
+            StartMethod::Ssh => Box::new(Ssh::default()),
+            StartMethod::Slurm(job) => Box::new(Srun::of(job)),
         };
         Ok(Some(Self {
             list,
@@ -105,7 +105,7 @@ impl Muster {
     ///
     /// # Errors
     /// See [`MusterError`]; then no agent remains.
-    pub fn gather(self, stop: &AtomicBool) -> Result<Gathered, MusterError> {
+    pub fn gather(self, stop: &AtomicBool) -> Result<GatheredHosts, MusterError> {
         let key = RunKey::generate()?;
         let mut agents = Agents(self.start(&key)?);
         let list = &self.list;
@@ -135,7 +135,7 @@ impl Muster {
             source,
             hosts: numbered(list.names()),
         })?;
-        Ok(Gathered {
+        Ok(GatheredHosts {
             mesh,
             agents,
             capacities,
@@ -236,14 +236,14 @@ impl Drop for Agents {
 }
 
 /// Connected hosts that await their tasks.
-pub struct Gathered {
+pub struct GatheredHosts {
     mesh: Mesh,
     agents: Agents,
     capacities: Vec<Capacity>,
     takes_part: bool,
 }
 
-impl Gathered {
+impl GatheredHosts {
     /// Places the nodes of `plan` and sends the hosts their tasks and files. Returns this host's part,
     /// and the agents, which end when they are dropped.
     ///

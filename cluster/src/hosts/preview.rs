@@ -9,7 +9,7 @@ use std::fmt;
 use belljar_fabric::Distances;
 use belljar_sim::Span;
 
-use super::list::{HostList, HostListError, Way};
+use super::list::{HostList, HostListError, StartMethod};
 use super::partition::Partition;
 use super::placement::{PlacementError, place_nodes, shared_switches};
 use crate::plan::Plan;
@@ -29,7 +29,7 @@ pub enum PreviewError {
 /// The expected placement of a plan's nodes. [`Display`](fmt::Display) gives the lines of `belljar check`.
 #[derive(Debug)]
 pub struct Preview {
-    way: Way,
+    way: StartMethod,
     /// True if the hosts' capacities are known.
     known: bool,
     partition: Partition,
@@ -71,9 +71,9 @@ impl Preview {
 impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = match self.way {
-            Way::Local => "as processes here".to_owned(),
-            Way::Ssh => "by ssh".to_owned(),
-            Way::Slurm(job) => format!("of Slurm's job {job}"),
+            StartMethod::Local => "as processes here".to_owned(),
+            StartMethod::Ssh => "by ssh".to_owned(),
+            StartMethod::Slurm(job) => format!("of Slurm's job {job}"),
         };
         let names = self.partition.names();
         write!(f, "hosts      {} {way}", names.len())?;

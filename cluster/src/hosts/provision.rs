@@ -15,9 +15,11 @@ use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::CodecError;
 
 use super::exchange::HEAD;
-use super::message::{FileOffer, INITRD, KERNEL, Message, ROOT, Task, numbered, snapshot_name};
+use super::message::{
+    FileOffer, HostMessage, HostTask, INITRD, KERNEL, ROOT, numbered, snapshot_name,
+};
 use super::partition::Partition;
-use super::store::{self, Arrival, PIECE, Store, StoreError};
+use super::store::{self, ArrivingFile, PIECE, Store, StoreError};
 use crate::plan::Plan;
 
 /// Time limit of one wait, between checks for a stop.
@@ -51,7 +53,7 @@ pub enum ProvisionError {
 }
 
 /// Messages that arrived before they were expected.
-pub(crate) type Early = Vec<(u32, Message)>;
+pub(crate) type Early = Vec<(u32, HostMessage)>;
 
 /// The inputs of all hosts.
 pub struct Given {
@@ -78,7 +80,7 @@ pub(crate) fn task(
     plan: &Plan,
     given: Given,
     partition: Partition,
-) -> Result<Task, ProvisionError> {
+) -> Result<HostTask, ProvisionError> {
     let images = plan.all_images().enumerate();
     let of_images = images.flat_map(|(number, image)| {
         let of_image = [
@@ -95,7 +97,7 @@ pub(crate) fn task(
     let images = plan.all_images();
     let manifests = images.map(|image| serde_json::to_string(&image.manifest));
     let manifests = manifests.collect::<Result<Vec<_>, _>>();
-    Ok(Task {
+    Ok(HostTask {
         scenario: given.scenario,
         inputs: given
             .inputs
@@ -116,19 +118,19 @@ pub(crate) fn task(
 /// If one of them is lost, or reports an error.
 pub(crate) fn hand_out(
     mesh: &Mesh,
-    task: &Task,
+    task: &HostTask,
     cancelled: &AtomicBool,
 ) -> Result<Early, ProvisionError> {
     let mut early = Early::new();
     let mut silent: Vec<u32> = mesh.peers().collect();
-    let bytes = Message::Task(Box::new(task.clone())).encode()?;
+    let bytes = HostMessage::Task(Box::new(task.clone())).encode()?;
     for &peer in &silent {
         mesh.send(peer, bytes.clone())?;
     }
     while !silent.is_empty() {
         let (peer, message) = hear(mesh, &task.partition, cancelled)?;
         match message {
-            Message::Want(files) => {
+            HostMessage::Want(files) => {
                 for file in files {
                     let offer = task.offers().nth(file as usize);
                     offer.map_or(Ok(()), |offer| send(mesh, peer, file, offer, cancelled))?;
@@ -160,7 +162,7 @@ fn send(
         let part = file.by_ref().take(PIECE as u64).read_to_end(&mut piece);
         part.map_err(failed)?;
         let is_end = piece.is_empty();
-        mesh.send(peer, Message::Piece(number, piece).encode()?)?;
+        mesh.send(peer, HostMessage::Piece(number, piece).encode()?)?;
         if is_end {
             return Ok(());
         }
@@ -173,19 +175,19 @@ fn send(
     }
 }
 
-/// Waits for this host's task, and for its missing files. Returns the paths of all files, in the order of [`Task::offers`].
+/// Waits for this host's task, and for its missing files. Returns the paths of all files, in the order of [`HostTask::offers`].
 ///
 /// # Errors
 /// If host 0 is lost, or a file cannot be kept.
 pub(crate) fn take_in(
     mesh: &Mesh,
     cancelled: &AtomicBool,
-) -> Result<(Task, Vec<PathBuf>, Early), ProvisionError> {
+) -> Result<(HostTask, Vec<PathBuf>, Early), ProvisionError> {
     let nobody = Partition::new(Vec::new(), Vec::new());
     let mut early = Early::new();
     let task = loop {
         match hear(mesh, &nobody, cancelled)? {
-            (HEAD, Message::Task(task)) if task.partition.is_sound() => break task,
+            (HEAD, HostMessage::Task(task)) if task.partition.is_sound() => break task,
             (peer, other) => early.push((peer, other)),
         }
     };
@@ -194,11 +196,11 @@ pub(crate) fn take_in(
     let mut places: Vec<Option<PathBuf>> = offers.iter().map(|one| store.find(one)).collect();
     let missing = (0..).zip(&places).filter(|(_, place)| place.is_none());
     let missing: Vec<u32> = missing.map(|(number, _)| number).collect();
-    mesh.send(HEAD, Message::Want(missing.clone()).encode()?)?;
+    mesh.send(HEAD, HostMessage::Want(missing.clone()).encode()?)?;
     for number in missing {
         let mut arrival = store.receive(offers[number as usize])?;
         while let Some(piece) = next_piece(mesh, &task, number, &mut early, cancelled)? {
-            Arrival::take(&mut arrival, &piece)?;
+            ArrivingFile::take(&mut arrival, &piece)?;
         }
         places[number as usize] = Some(arrival.finish()?);
     }
@@ -210,14 +212,14 @@ pub(crate) fn take_in(
 /// The next piece of a file; `None` at its end.
 fn next_piece(
     mesh: &Mesh,
-    task: &Task,
+    task: &HostTask,
     number: u32,
     early: &mut Early,
     cancelled: &AtomicBool,
 ) -> Result<Option<Vec<u8>>, ProvisionError> {
     loop {
         match hear(mesh, &task.partition, cancelled)? {
-            (HEAD, Message::Piece(of, piece)) if of == number => {
+            (HEAD, HostMessage::Piece(of, piece)) if of == number => {
                 return Ok(Some(piece).filter(|piece| !piece.is_empty()));
             }
             (peer, other) => early.push((peer, other)),
@@ -229,7 +231,7 @@ fn hear(
     mesh: &Mesh,
     partition: &Partition,
     cancelled: &AtomicBool,
-) -> Result<(u32, Message), ProvisionError> {
+) -> Result<(u32, HostMessage), ProvisionError> {
     loop {
         if cancelled.load(Ordering::Relaxed) {
             return Err(ProvisionError::Cancelled);
@@ -240,9 +242,9 @@ fn hear(
             Err(ProvisionError::Host { host, why })
         };
         match mesh.receive(LISTENING) {
-            Some((peer, Incoming::Message(bytes))) => match Message::decode(&bytes)? {
-                Message::Failed(why) => return lost(peer, why),
-                Message::Stop => return Err(ProvisionError::Cancelled),
+            Some((peer, Incoming::Message(bytes))) => match HostMessage::decode(&bytes)? {
+                HostMessage::Failed(why) => return lost(peer, why),
+                HostMessage::Stop => return Err(ProvisionError::Cancelled),
                 message => return Ok((peer, message)),
             },
             Some((peer, Incoming::Lost(why))) => return lost(peer, why.to_string()),

@@ -106,10 +106,10 @@ impl Store {
     }
 
     /// Starts receiving a file.
-    pub(super) fn receive(&self, offer: &FileOffer) -> Result<Arrival, StoreError> {
+    pub(super) fn receive(&self, offer: &FileOffer) -> Result<ArrivingFile, StoreError> {
         let file = tempfile::NamedTempFile::new_in(&self.folder)
             .map_err(failed("make a file in", &self.folder))?;
-        Ok(Arrival {
+        Ok(ArrivingFile {
             file,
             place: self.place(offer),
             left: offer.length,
@@ -139,7 +139,7 @@ impl Store {
 }
 
 /// A file that is arriving.
-pub(super) struct Arrival {
+pub(super) struct ArrivingFile {
     file: tempfile::NamedTempFile,
     place: PathBuf,
     left: u64,
@@ -147,7 +147,7 @@ pub(super) struct Arrival {
     offer: FileOffer,
 }
 
-impl Arrival {
+impl ArrivingFile {
     /// Takes the next piece.
     pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), StoreError> {
         let left = self.left.checked_sub(piece.len() as u64);

@@ -14,8 +14,8 @@ use belljar_sim::Time;
 use tempfile::TempDir;
 
 use crate::host::sandbox::{Reach, Sandbox};
-use crate::observe::progress::{Progress, Showing};
-use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLine, read_state_lines};
+use crate::observe::progress::{ProgressDisplay, Showing};
+use crate::observe::watch::{NodeSample, Probe, STATE_FOLDER, StateLine, read_state_lines};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
 use crate::results::run_directory::{RunDirectory, RunDirectoryError, SCENARIO_FILE};
@@ -93,9 +93,9 @@ pub struct Difference {
     pub node: u32,
     /// Both states at the last equal boundary; `None` if they differ before the first
     /// instruction.
-    pub before: Option<[Sample; 2]>,
+    pub before: Option<[NodeSample; 2]>,
     /// Both states one instruction later.
-    pub after: [Sample; 2],
+    pub after: [NodeSample; 2],
 }
 
 /// Bounds for the difference of a node, from both runs' hashes.
@@ -316,7 +316,7 @@ fn unlike(runs: &[Repeatable; 2], interval: Interval) -> BisectError {
     }
 }
 
-fn differing_pages([one, two]: &[Sample; 2]) -> Vec<u64> {
+fn differing_pages([one, two]: &[NodeSample; 2]) -> Vec<u64> {
     let pairs = one.memory.iter().zip(&two.memory);
     let differing = pairs.filter(|(one, two)| one != two);
     differing.map(|((page, _), _)| *page).take(PAGES).collect()
@@ -329,7 +329,7 @@ fn repeat(
     points: &[u64],
     pages: &[u64],
     workspace: &Workspace,
-) -> Result<Vec<Sample>, BisectError> {
+) -> Result<Vec<NodeSample>, BisectError> {
     let folder = tempfile::tempdir_in(workspace.folder.path()).map_err(BisectError::Temporary)?;
     let sandbox = workspace.sandbox.as_ref();
     let directory = RunDirectory::create(Some(&folder.path().join("run")), "bisect")?;
@@ -351,7 +351,7 @@ fn repeat(
             samples: Vec::new(),
         },
     );
-    let mut progress = Progress::start(Showing::Nothing);
+    let mut progress = ProgressDisplay::start(Showing::Nothing);
     repetition.go_in(sandbox, &AtomicBool::new(false), &mut progress)?;
     Ok(repetition.take_samples(node))
 }

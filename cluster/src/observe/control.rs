@@ -2,7 +2,7 @@
 //!
 //! A running `belljar run` listens on a Unix socket, [`SOCKET`](control::SOCKET), in its run directory; only its user may
 //! connect. Both sides send lines of JSON: the run a [`Hello`](control::Hello), then one [`Reply`](control::Reply) to each
-//! [`Request`](control::Request). Observation changes no result. Input does, so it is recorded with its virtual time in
+//! [`ControlRequest`](control::ControlRequest). Observation changes no result. Input does, so it is recorded with its virtual time in
 //! [`INPUT_FILE`](control::INPUT_FILE).
 //!
 //! The run's own thread never uses the socket: it checks a [`Mailbox`](control::Mailbox) between rounds, at the cost of one
@@ -53,7 +53,7 @@ pub struct Hello {
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Request {
+pub enum ControlRequest {
     /// Requests the run's state; the consoles' files are then up to date.
     Look,
     /// Types bytes into a node's serial console, at the run's next round.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::observe::progress::Line;
+use crate::observe::progress::ProgressLine;
 use crate::results::stream::Stream;
 use belljar_files::open_input;
 
@@ -21,14 +21,14 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const PIECE: u64 = 1 << 20;
 
 /// The forwarding of the workload's output.
-pub struct Follower {
+pub struct OutputFollower {
     ended: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Follower {
+impl OutputFollower {
     /// Shows new output in `directory` on this process's standard output and error, above `line`.
-    pub fn start(directory: &Path, line: Line) -> Self {
+    pub fn start(directory: &Path, line: ProgressLine) -> Self {
         Self::hand(directory, move |stream, bytes| {
             line.above(|| {
                 // A closed output is no error of the run.
@@ -108,7 +108,7 @@ mod tests {
         std::fs::write(&path, "before\n").unwrap();
         let shown = Arc::new(Mutex::new(Vec::new()));
         let here = shown.clone();
-        let follower = Follower::hand(folder.path(), move |stream, bytes| {
+        let follower = OutputFollower::hand(folder.path(), move |stream, bytes| {
             assert_eq!(stream, Stream::Stdout);
             here.lock().unwrap().extend_from_slice(bytes);
         });

@@ -22,7 +22,7 @@ pub enum Showing {
 }
 
 /// Shows virtual time, speed, nodes and events of a running run.
-pub struct Progress {
+pub struct ProgressDisplay {
     bar: ProgressBar,
     showing: Showing,
     started: Instant,
@@ -49,16 +49,16 @@ const INTERVAL_OF_LINES: Duration = Duration::from_secs(1);
 
 /// The progress line, for writers above it.
 #[derive(Clone, Debug)]
-pub struct Line(ProgressBar);
+pub struct ProgressLine(ProgressBar);
 
-impl Line {
+impl ProgressLine {
     /// Calls `write` while the line is hidden.
     pub fn above(&self, write: impl FnOnce()) {
         self.0.suspend(write);
     }
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Starts the clock.
     pub fn start(showing: Showing) -> Self {
         let bar = match showing {
@@ -78,8 +78,8 @@ impl Progress {
     }
 
     /// The line, for writers above it.
-    pub fn line(&self) -> Line {
-        Line(self.bar.clone())
+    pub fn line(&self) -> ProgressLine {
+        ProgressLine(self.bar.clone())
     }
 
     /// Host time since the start.

@@ -49,12 +49,12 @@ pub struct Probe {
     /// Guest-physical addresses of the pages to sample.
     pub pages: Vec<u64>,
     /// Samples so far.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<NodeSample>,
 }
 
 /// A node's state at one instruction boundary.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct NodeSample {
     /// Instructions retired.
     pub instructions: u64,
     /// The node's clock.
@@ -204,7 +204,7 @@ impl Probe {
             let bytes = node.read_physical(page, belljar_cpu::PAGE_SIZE as usize)?;
             Some((page, bytes))
         });
-        self.samples.push(Sample {
+        self.samples.push(NodeSample {
             instructions: node.retired(),
             time: node.now(),
             processor: node.processor_state(),
@@ -217,7 +217,7 @@ impl Probe {
     }
 }
 
-impl Sample {
+impl NodeSample {
     /// True if registers and memory are equal.
     pub fn agrees(&self, other: &Self) -> bool {
         self.processor == other.processor && self.memory == other.memory

@@ -15,7 +15,7 @@ use super::kinds::{self, NodeKind};
 use super::launchers;
 use super::secure_shell::SecureShell;
 use crate::plan::run_disk::FORMER_PARTS_FOLDER;
-use crate::scenario::{Image as ImageTable, Scenario};
+use crate::scenario::{ImageTable, Scenario};
 use crate::slurm::SlurmPlan;
 use belljar_workload::check::{self, Checked, Workload};
 use belljar_workload::large_files::LargeFiles;
@@ -83,7 +83,8 @@ pub(super) fn apart(scenario: &Scenario, mut images: Vec<Image>) -> (Vec<Image>,
 pub(super) fn slurm(
     scenario: &Scenario,
     image: Option<Image>,
-    (roots, files): (&[GuestRoot], &BTreeMap<String, Vec<u8>>),
+    roots: &[GuestRoot],
+    files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Option<SlurmPlan>, PlanError> {
     let parts = scenario.slurm.as_ref().zip(image).zip(roots.first());
     parts

@@ -74,7 +74,7 @@ impl NetworkPlan {
             topology = topology.placed(places).map_err(NetworkError::Places)?;
         }
         check_statistics(network, &topology)?;
-        let names = Names::default();
+        let names = LinkNames::default();
         let settings = Settings {
             routing: network.routing(),
             tables: tables(network, &topology, folder)?,
@@ -129,9 +129,9 @@ fn tables(
 
 /// Links' names, made on first use.
 #[derive(Default)]
-struct Names(std::cell::OnceCell<Vec<String>>);
+struct LinkNames(std::cell::OnceCell<Vec<String>>);
 
-impl Names {
+impl LinkNames {
     /// The links whose names match `pattern`.
     fn find(
         &self,
@@ -336,7 +336,7 @@ fn check_statistics(network: &Network, topology: &Topology) -> Result<(), Networ
 
 fn impairments(
     topology: &Topology,
-    names: &Names,
+    names: &LinkNames,
     tables: &[LinkTable],
 ) -> Result<Vec<(LinkId, Impairment)>, NetworkError> {
     let mut impaired: BTreeMap<LinkId, Impairment> = BTreeMap::new();

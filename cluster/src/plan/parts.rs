@@ -69,7 +69,7 @@ pub enum PartsError {
 }
 
 /// Shared parts of nodes.
-pub(crate) struct Parts {
+pub(crate) struct SharedParts {
     /// Shared parts of the nodes of each image.
     images: Vec<ImageParts>,
     makers: Makers,
@@ -104,7 +104,7 @@ pub(crate) struct DiskHashes {
     pub(crate) large_files: Option<u128>,
 }
 
-impl Parts {
+impl SharedParts {
     /// Reads the image, packs the run disk and writes the disk of large files.
     pub(crate) fn load(plan: &Plan) -> Result<Self, PartsError> {
         let mut parts = Self::of_template(plan)?;
@@ -160,13 +160,7 @@ impl Parts {
         let seed = Seed(plan.seed);
         let words = identity_words(plan, index);
         let kind = plan.kind_number(index);
-        let mut config = self.config(
-            plan,
-            (kind, index),
-            seed,
-            self.own_disks(plan, kind),
-            &words,
-        );
+        let mut config = self.config(plan, kind, index, seed, self.own_disks(plan, kind), &words);
         config.huge_pages = self.huge_pages;
         Node::new(&config, self.makers.node(plan, kind, index, seed))
     }
@@ -180,7 +174,7 @@ impl Parts {
             run: empty,
         };
         let words = "belljar.identity=console";
-        let mut config = self.config(plan, (kind, 0), TEMPLATE_SEED, disks, words);
+        let mut config = self.config(plan, kind, 0, TEMPLATE_SEED, disks, words);
         config.net = Some(template_card());
         Node::new(&config, self.makers.node(plan, kind, 0, TEMPLATE_SEED))
     }
@@ -194,7 +188,7 @@ impl Parts {
         index: u32,
     ) -> Result<Node, NodeError> {
         let (seed, kind) = (Seed(plan.seed), plan.kind_number(index));
-        let config = self.config(plan, (kind, index), seed, self.own_disks(plan, kind), "");
+        let config = self.config(plan, kind, index, seed, self.own_disks(plan, kind), "");
         let maker = self.makers.node(plan, kind, index, seed);
         Node::clone_of(snapshot, &config, maker)
     }
@@ -219,7 +213,7 @@ impl Parts {
         state: &[u8],
     ) -> Result<Node, NodeError> {
         let (seed, kind) = (Seed(plan.seed), plan.kind_number(index));
-        let config = self.config(plan, (kind, index), seed, self.own_disks(plan, kind), "");
+        let config = self.config(plan, kind, index, seed, self.own_disks(plan, kind), "");
         let maker = self.makers.node(plan, kind, index, seed);
         Node::restore(&config, ram, state, maker)
     }
@@ -235,7 +229,8 @@ impl Parts {
     fn config(
         &self,
         plan: &Plan,
-        (kind, index): (usize, u32),
+        kind: usize,
+        index: u32,
         seed: Seed,
         own: RunDisks,
         words: &str,

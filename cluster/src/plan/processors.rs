@@ -1,7 +1,7 @@
 //! Construction of nodes' processors.
 //!
 //! Nodes of a run share translated code, without an effect on results. The host is checked once, before
-//! any node is made. Called by [`Parts`](crate::plan::parts) and by `belljar boot`.
+//! any node is made. Called by [`SharedParts`](crate::plan::parts) and by `belljar boot`.
 
 use std::sync::Arc;
 
@@ -61,13 +61,13 @@ impl Makers {
     /// `index`.
     pub(crate) fn node(&self, plan: &Plan, kind: usize, index: u32, seed: Seed) -> Maker {
         match self {
-            Self::Exact(pools) => exact(plan, (kind, pools.get(kind)), index, seed),
+            Self::Exact(pools) => exact(plan, kind, pools.get(kind), index, seed),
             Self::Kvm(kvm) => kvm.clone().maker(),
         }
     }
 }
 
-fn exact(plan: &Plan, (kind, pool): (usize, Option<&CodePool>), index: u32, seed: Seed) -> Maker {
+fn exact(plan: &Plan, kind: usize, pool: Option<&CodePool>, index: u32, seed: Seed) -> Maker {
     let mut share = CodeShare::with_room(OWN_CODE / plan.nodes.max(1) as usize);
     if let Some(pool) = pool {
         share = share.pooled(pool);

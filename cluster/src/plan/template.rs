@@ -19,7 +19,7 @@ use crate::host::sandbox::{Sandbox, SandboxError};
 use crate::plan::Plan;
 use crate::plan::images::ImagePlan;
 use crate::plan::kinds::NodeKind;
-use crate::plan::parts::{Parts, PartsError};
+use crate::plan::parts::{PartsError, SharedParts};
 use crate::scenario::Results;
 use crate::scenario::engine::Engine;
 
@@ -152,7 +152,7 @@ pub fn path_of(plan: &Plan, kind: &NodeKind) -> Result<PathBuf, TemplateError> {
 /// See [`TemplateError`].
 pub(crate) fn find_all(
     plan: &Plan,
-    parts: &Parts,
+    parts: &SharedParts,
     sandbox: Option<&Sandbox>,
 ) -> Result<Vec<Snapshot>, TemplateError> {
     let kinds = 0..plan.kinds().len();
@@ -162,7 +162,7 @@ pub(crate) fn find_all(
 fn find(
     plan: &Plan,
     number: usize,
-    parts: &Parts,
+    parts: &SharedParts,
     sandbox: Option<&Sandbox>,
 ) -> Result<Snapshot, TemplateError> {
     let kind = &plan.kinds()[number];
@@ -202,7 +202,7 @@ pub fn files(plan: &Plan, sandbox: Option<&Sandbox>) -> Result<Vec<PathBuf>, Tem
     if plan.boot_each {
         return Ok(Vec::new());
     }
-    find_all(plan, &Parts::of_template(plan)?, sandbox)?;
+    find_all(plan, &SharedParts::of_template(plan)?, sandbox)?;
     if !plan.snapshots.is_empty() {
         return Ok(plan.snapshots.clone());
     }
@@ -220,13 +220,13 @@ pub fn write(
     sandbox: Option<&Sandbox>,
     path: &Path,
 ) -> Result<(), TemplateError> {
-    make(plan, kind, &Parts::of_template(plan)?, sandbox, path)
+    make(plan, kind, &SharedParts::of_template(plan)?, sandbox, path)
 }
 
 fn make(
     plan: &Plan,
     number: usize,
-    parts: &Parts,
+    parts: &SharedParts,
     sandbox: Option<&Sandbox>,
     path: &Path,
 ) -> Result<(), TemplateError> {

@@ -50,7 +50,7 @@ pub struct Captures {
 struct LinkCapture {
     link: LinkId,
     name: String,
-    writer: PcapNgWriter<Output>,
+    writer: PcapNgWriter<CaptureFile>,
     /// Frames that earlier ones may still follow.
     waiting: Vec<Captured>,
 }
@@ -71,12 +71,12 @@ impl CaptureState {
 }
 
 /// A capture's file. A writer that continues a file would repeat its header, which must not appear twice.
-struct Output {
+struct CaptureFile {
     file: BufWriter<File>,
     begun: bool,
 }
 
-impl Write for Output {
+impl Write for CaptureFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.begun {
             return Ok(bytes.len());
@@ -248,15 +248,18 @@ fn file_of(link: &str) -> String {
     format!("pcap/{link}.pcapng")
 }
 
-fn open(file: BufWriter<File>, begun: bool) -> Result<PcapNgWriter<Output>, pcap_file::PcapError> {
-    PcapNgWriter::new(Output { file, begun })
+fn open(
+    file: BufWriter<File>,
+    begun: bool,
+) -> Result<PcapNgWriter<CaptureFile>, pcap_file::PcapError> {
+    PcapNgWriter::new(CaptureFile { file, begun })
 }
 
 /// A capture's two interfaces, one for each direction of its link.
 fn name_directions(
-    mut writer: PcapNgWriter<Output>,
+    mut writer: PcapNgWriter<CaptureFile>,
     name: &str,
-) -> Result<PcapNgWriter<Output>, pcap_file::PcapError> {
+) -> Result<PcapNgWriter<CaptureFile>, pcap_file::PcapError> {
     for direction in ["up", "down"] {
         writer.write_pcapng_block(InterfaceDescriptionBlock {
             linktype: DataLink::ETHERNET,

@@ -16,7 +16,7 @@ use belljar_sim::figures::{counted, counted_as};
 use serde::{Deserialize, Serialize};
 
 pub use answer::AnswerError;
-pub(crate) use answer::{Answer, Part};
+pub(crate) use answer::{Answer, AnswerPiece};
 pub(crate) use keeper::{Keeper, Word};
 pub(crate) use received::Received;
 pub use received::Refused;
@@ -29,14 +29,14 @@ const MOST_WARNINGS: usize = 20;
 
 /// The files requested from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedFiles {
     /// Patterns of names, with the rules of `belljar-collect.c`.
     pub patterns: Vec<String>,
     /// Byte limit of each node.
     pub limit: u64,
 }
 
-impl Wanted {
+impl RequestedFiles {
     /// The request as input of the control console.
     pub(crate) fn request(&self) -> Vec<u8> {
         let mut request = format!("files {}\n", self.limit);

@@ -4,7 +4,7 @@
 //! depends on the scenario and on the nodes' frames, so it is the same on every host of a run. Each host simulates all jobs.
 //! Called by the coordinator when the network advances.
 
-use belljar_fabric::{Delivery, Fabric, RoutingError, Topology, Traffic};
+use belljar_fabric::{Delivery, Fabric, RoutingError, Topology, TrafficClass};
 use belljar_networks::Sent;
 use belljar_replay::{
     Background, BackgroundFigures, BackgroundSetting, BackgroundState, BackgroundStateError,
@@ -127,7 +127,7 @@ impl Backgrounds {
         } = delivery;
         match host.checked_sub(self.nodes) {
             None => deliveries.push(delivery),
-            Some(place) if traffic == Traffic::Background => {
+            Some(place) if traffic == TrafficClass::Background => {
                 let job = self.owners.get(place as usize).copied();
                 if let Some(job) = job.and_then(|job| self.jobs.get_mut(job as usize)) {
                     job.hand_in(time, host, frame.clone());

@@ -14,7 +14,7 @@ mod ahead;
 /// The earliest arrivals from other nodes, by way of access switches.
 mod hearing;
 
-pub(crate) use ahead::{Ahead, NullMessage, Step};
+pub(crate) use ahead::{Ahead, NodeStep, NullMessage};
 use hearing::Hearing;
 
 /// Maximum number of access switches with soon acting nodes for examining all pairs. With more
@@ -61,7 +61,7 @@ impl Turn {
 /// Constant properties of a node, stored together: if all nodes are busy and close, they are read for
 /// each turn.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct NodeDistances {
     nearest: Span,
     tail: Span,
     /// Its access switch, and the latency to it.
@@ -75,7 +75,7 @@ struct Place {
 #[derive(Debug)]
 pub struct Bounds {
     distances: Distances,
-    places: Vec<Place>,
+    places: Vec<NodeDistances>,
     /// The time of each node's next action.
     next: Vec<Time>,
     least_tail: Span,
@@ -91,7 +91,7 @@ impl Bounds {
     pub fn new(distances: Distances, nodes: u32) -> Self {
         let place = |node| {
             let (switch, hop) = distances.access(node);
-            Place {
+            NodeDistances {
                 nearest: distances.nearest(node),
                 tail: distances.tail(node),
                 switch,
@@ -99,7 +99,7 @@ impl Bounds {
                 elsewhere: false,
             }
         };
-        let places: Vec<Place> = (0..nodes).map(place).collect();
+        let places: Vec<NodeDistances> = (0..nodes).map(place).collect();
         let tails = places.iter().map(|place| place.tail);
         Self {
             least_tail: tails.min().unwrap_or(Span::MAX),

@@ -37,13 +37,13 @@ mod record;
 /// A run directory with two small checkpoints, for tests and fuzzing.
 pub mod sample;
 
-pub use choice::Choice;
-pub use found::Found;
+pub use choice::CheckpointChoice;
+pub use found::IntactCheckpoint;
 pub(crate) use found::identity;
 pub(crate) use input::read_input;
 pub(crate) use keeper::{Keeper, MOST_HOSTS, Work, pack_of};
 pub use keeper::{Report, Tell};
-pub(crate) use record::{LONGEST, NodeRecord, Record, RunRecord};
+pub(crate) use record::{CheckpointRecord, LONGEST, NodeRecord, RunRecord};
 
 /// The folder of a run directory with its checkpoints.
 pub const FOLDER: &str = "checkpoint";

@@ -13,8 +13,8 @@ use crate::host::memory::MemoryGuard;
 use crate::host::sandbox::Sandbox;
 use crate::hosts::Send;
 use crate::observe::control::{Mailbox, Viewer};
-use crate::observe::progress::{Progress, Snapshot};
-use crate::observe::watch::{Probe, STATE_FOLDER, Sample, StateLog, Watch};
+use crate::observe::progress::{ProgressDisplay, Snapshot};
+use crate::observe::watch::{NodeSample, Probe, STATE_FOLDER, StateLog, Watch};
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::run_directory::RunDirectory;
@@ -116,7 +116,7 @@ impl Run {
     }
 
     /// The samples that [`probe`](Self::probe) requested of that node.
-    pub fn take_samples(&mut self, node: u32) -> Vec<Sample> {
+    pub fn take_samples(&mut self, node: u32) -> Vec<NodeSample> {
         if self.workers.holds(node) {
             self.workers.runner(node).take_samples()
         } else {
@@ -168,7 +168,7 @@ impl Run {
         &mut self,
         sandbox: Option<&Sandbox>,
         stop: &AtomicBool,
-        progress: &mut Progress,
+        progress: &mut ProgressDisplay,
     ) -> Result<Ending, RunError> {
         let keeper = self.collection.as_mut().and_then(Collection::keeper);
         let (ending, kept) = thread::scope(|scope| {
@@ -196,7 +196,11 @@ impl Run {
     ///
     /// # Errors
     /// See [`RunError`]; the trace so far is kept.
-    pub fn go(&mut self, stop: &AtomicBool, progress: &mut Progress) -> Result<Ending, RunError> {
+    pub fn go(
+        &mut self,
+        stop: &AtomicBool,
+        progress: &mut ProgressDisplay,
+    ) -> Result<Ending, RunError> {
         let ending = loop {
             if stop.load(Ordering::Relaxed) {
                 break Ending::Interrupted;

@@ -12,7 +12,7 @@ use belljar_trace::{Event, NodeSummary, ProbeRecord};
 use belljar_tracer::NodeTracer;
 use belljar_vmm::{Node, NodeError, NodeStop};
 
-use crate::observe::watch::{Sample, Watch};
+use crate::observe::watch::{NodeSample, Watch};
 use crate::results::stream::Stream;
 use crate::run::stopwatch::Stopwatch;
 
@@ -129,7 +129,7 @@ impl Runner {
     }
 
     /// The kept samples of the node's states.
-    pub fn take_samples(&mut self) -> Vec<Sample> {
+    pub fn take_samples(&mut self) -> Vec<NodeSample> {
         match &mut self.watch {
             Some(Watch::Probe(probe)) => std::mem::take(&mut probe.samples),
             _ => Vec::new(),

@@ -13,7 +13,7 @@ use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
 use crate::host::sandbox::{Sandbox, SandboxError};
-use crate::run::bounds::{Ahead, NullMessage, Step, Turn};
+use crate::run::bounds::{Ahead, NodeStep, NullMessage, Turn};
 use crate::run::runner::Runner;
 use crate::scenario::engine::Engine;
 
@@ -22,7 +22,7 @@ mod known;
 /// Waiting of threads for the next round.
 mod pause;
 
-use known::Known;
+use known::KnownNode;
 use pause::pause;
 
 /// Number of nodes from which long-sleeping ones release host memory.
@@ -35,14 +35,14 @@ const PATIENCE: u32 = 10_000;
 const REST: u32 = 1_000;
 
 /// The nodes of this host, and the state of the present round.
-struct Shared {
+struct WorkerState {
     runners: Vec<Mutex<Runner>>,
     /// Numbers of the nodes.
     numbers: Vec<u32>,
     /// Index of each node in that list, by its number; [`ELSEWHERE`] for others.
     places: Vec<u32>,
     /// State of each node since its last turn, and its next turn.
-    known: Vec<Known>,
+    known: Vec<KnownNode>,
     /// Null messages of nodes in open rounds.
     null_messages: Vec<NullMessage>,
     /// True if a thread waited too long in such a round.
@@ -51,7 +51,7 @@ struct Shared {
     lanes: usize,
     /// True if an idle thread takes turns of others.
     lends: bool,
-    call: Call,
+    call: RoundSignal,
     /// True after a failure.
     failed: AtomicBool,
     failure: Mutex<Option<(u32, NodeError)>>,
@@ -59,7 +59,7 @@ struct Shared {
 
 /// State that all threads poll while they wait, alone in its cache lines.
 #[repr(align(128))]
-struct Call {
+struct RoundSignal {
     /// Number of rounds; wakes waiting threads.
     round: AtomicU64,
     quit: AtomicBool,
@@ -70,7 +70,7 @@ const ELSEWHERE: u32 = u32::MAX;
 
 /// The nodes that this host runs, and the threads that run them.
 pub struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerState>,
     /// Remaining rounds without running past ends.
     rest: u32,
     threads: Vec<JoinHandle<()>>,
@@ -88,9 +88,9 @@ impl Workers {
         engine: Engine,
         sandbox: Option<&Sandbox>,
     ) -> Result<Self, SandboxError> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WorkerState {
             places: places(&runners),
-            known: runners.iter().map(Known::of).collect(),
+            known: runners.iter().map(KnownNode::of).collect(),
             null_messages: runners.iter().map(|_| NullMessage::none()).collect(),
             lost_patience: AtomicBool::new(false),
             numbers: runners.iter().map(|runner| runner.index).collect(),
@@ -98,7 +98,7 @@ impl Workers {
             lanes: threads.max(1),
             // KVM delays a change of a processor's thread by milliseconds.
             lends: engine == Engine::Exact,
-            call: Call {
+            call: RoundSignal {
                 round: AtomicU64::new(0),
                 quit: AtomicBool::new(false),
             },
@@ -149,7 +149,7 @@ impl Workers {
     /// True if the next round should be open: nodes run past their ends as far as others let them. Each of them
     /// needs a thread, which waits for the others within the node's turn.
     pub(crate) fn goes_on(&self) -> bool {
-        let Shared { lends, lanes, .. } = *self.shared;
+        let WorkerState { lends, lanes, .. } = *self.shared;
         lends && lanes > 1 && self.len() <= lanes && self.rest == 0
     }
 
@@ -233,12 +233,12 @@ impl Drop for Workers {
     }
 }
 
-impl Shared {
+impl WorkerState {
     fn place(&self, node: u32) -> usize {
         self.places[node as usize] as usize
     }
 
-    fn known(&self, node: u32) -> &Known {
+    fn known(&self, node: u32) -> &KnownNode {
         &self.known[self.place(node)]
     }
 
@@ -282,7 +282,7 @@ impl Shared {
         while !self.call.quit.load(Ordering::Acquire) {
             let round = self.call.round.load(Ordering::Acquire);
             // The lane's first turn may be visible before the call.
-            if round == seen && !self.known.get(lane).is_some_and(Known::waits) {
+            if round == seen && !self.known.get(lane).is_some_and(KnownNode::waits) {
                 pause(&mut waited, true);
                 continue;
             }
@@ -337,9 +337,9 @@ impl Shared {
     fn next_end(&self, ahead: &mut Ahead<'_>, next: Time) -> Option<Time> {
         for _ in 0..PATIENCE {
             match ahead.step(next) {
-                Step::Run(end) => return Some(end),
-                Step::Stop => return None,
-                Step::Wait => {}
+                NodeStep::Run(end) => return Some(end),
+                NodeStep::Stop => return None,
+                NodeStep::Wait => {}
             }
         }
         self.lost_patience.store(true, Ordering::Relaxed);

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use belljar_kvm::{Breakpoints, TscControl, Wanted};
+use belljar_kvm::{Breakpoints, RequestedMeans, TscControl};
 use belljar_sim::Span;
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -53,8 +53,8 @@ pub struct KvmOptions {
 
 impl KvmOptions {
     /// Requirements of the host.
-    pub fn wanted(self) -> Wanted {
-        Wanted {
+    pub fn wanted(self) -> RequestedMeans {
+        RequestedMeans {
             breakpoints: self.breakpoints.wanted(),
             tsc: self.tsc.wanted(),
         }

@@ -86,7 +86,7 @@ pub(crate) fn expand(
             continue;
         };
         let full = folder.join(path);
-        let mut found = Found {
+        let mut found = EntryFiles {
             name,
             files: &mut all,
         };
@@ -129,13 +129,13 @@ impl Matching {
 }
 
 /// Files of one entry, as they are found.
-struct Found<'a> {
+struct EntryFiles<'a> {
     /// The entry's name.
     name: &'a str,
     files: &'a mut BTreeMap<String, FileSource>,
 }
 
-impl Found<'_> {
+impl EntryFiles<'_> {
     /// Adds the matches of `pattern`, by their paths from the last folder before the first wildcard.
     fn add_matches(&mut self, pattern: &Path) -> Result<(), FilesError> {
         let wrong = |reason: String| FilesError::Pattern {

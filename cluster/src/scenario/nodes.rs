@@ -7,7 +7,7 @@ use belljar_cpu::{IsaError, Level};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Image, NoiseTable, TimingTable};
+use super::{ImageTable, NoiseTable, TimingTable};
 use crate::scenario::quantity::{Bytes, Duration, Rate};
 
 /// Nodes, with equal properties except for groups.
@@ -59,7 +59,7 @@ pub struct NodeGroup {
     /// Number of nodes, which follow the nodes of the group before.
     pub count: u32,
     /// Image; the scenario's when absent.
-    pub image: Option<Image>,
+    pub image: Option<ImageTable>,
     /// RAM of each.
     pub memory: Option<Bytes>,
     /// Processors of each.

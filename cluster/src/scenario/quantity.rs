@@ -50,14 +50,14 @@ pub enum QuantityError {
 }
 
 /// A kind of quantity: its units with their sizes in the base unit, which is the first.
-struct Kind {
+struct QuantityKind {
     name: &'static str,
     example: &'static str,
     units: &'static [(&'static str, u64)],
     most: &'static str,
 }
 
-impl Kind {
+impl QuantityKind {
     fn size(&self, unit: &str) -> Option<u64> {
         let found = self.units.iter().find(|(name, _)| *name == unit);
         found.map(|(_, size)| *size)
@@ -73,7 +73,7 @@ impl Kind {
     }
 }
 
-const TIME: Kind = Kind {
+const TIME: QuantityKind = QuantityKind {
     name: "time",
     example: "10 us",
     units: &[
@@ -88,7 +88,7 @@ const TIME: Kind = Kind {
     // Half of the range of 64 bits of picoseconds, as times are added to.
     most: "2500 h",
 };
-const RATE: Kind = Kind {
+const RATE: QuantityKind = QuantityKind {
     name: "clock rate",
     example: "2.6 GHz",
     units: &[
@@ -99,7 +99,7 @@ const RATE: Kind = Kind {
     ],
     most: "1000000 GHz",
 };
-const BANDWIDTH: Kind = Kind {
+const BANDWIDTH: QuantityKind = QuantityKind {
     name: "bandwidth",
     example: "10 Gb/s",
     units: &[
@@ -111,7 +111,7 @@ const BANDWIDTH: Kind = Kind {
     ],
     most: "1000 Tb/s",
 };
-const BYTES: Kind = Kind {
+const BYTES: QuantityKind = QuantityKind {
     name: "memory size",
     example: "512 MiB",
     units: &[
@@ -126,7 +126,7 @@ const BYTES: Kind = Kind {
     most: "1000000 GiB",
 };
 
-fn parse(text: &str, kind: &Kind) -> Result<u64, QuantityError> {
+fn parse(text: &str, kind: &QuantityKind) -> Result<u64, QuantityError> {
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
@@ -154,7 +154,7 @@ fn parse(text: &str, kind: &Kind) -> Result<u64, QuantityError> {
     value.ok_or_else(|| kind.out_of_range(text))
 }
 
-fn most_of(kind: &Kind) -> u64 {
+fn most_of(kind: &QuantityKind) -> u64 {
     let (number, unit) = kind.most.split_once(' ').expect("a number and a unit");
     let number: u64 = number.parse().expect("a number");
     number * kind.size(unit).expect("a unit of its own")

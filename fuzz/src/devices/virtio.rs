@@ -9,7 +9,7 @@ use std::io;
 use arbitrary::{Result, Unstructured};
 use belljar_cpu::{GuestRam, guest_ram};
 use belljar_devices::virtio::{
-    Block, Console, Device, Disk, Entropy, Mmio, Net, NetLink, Offloads, Window,
+    Block, Console, Device, Disk, Entropy, Mmio, Net, NetLink, Offloads, RegisterWindow,
 };
 use belljar_sim::{Random, Seed};
 use vm_memory::{Bytes, GuestAddress};

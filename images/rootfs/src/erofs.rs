@@ -21,7 +21,7 @@ mod reader;
 mod writer;
 
 pub use reader::{ErofsError, RootFile, RootTree, root_tree};
-pub use writer::{WriteError, Writer};
+pub use writer::{ErofsWriter, WriteError};
 
 /// Bytes of a block.
 const BLOCK: u64 = 4096;

@@ -14,6 +14,6 @@ mod source;
 /// A file system as a tree of names and nodes, without the bytes of its files.
 mod tree;
 
-pub use erofs::{ErofsError, RootFile, RootTree, WriteError, Writer, root_tree};
+pub use erofs::{ErofsError, ErofsWriter, RootFile, RootTree, WriteError, root_tree};
 pub use source::{Config, FileSink, Listing, Source, SourceError, SourceKind};
-pub use tree::{FileTree, Node, NodeId, NodeKind, TreeError};
+pub use tree::{FileNode, FileTree, NodeId, NodeKind, TreeError};

@@ -133,15 +133,15 @@ pub struct Source {
 enum Places {
     Layers(Layers),
     Folder(PathBuf),
-    Squashfs(squashfs::Image),
+    Squashfs(squashfs::SquashfsImage),
 }
 
 /// Location of the data of the tree's files.
 #[derive(Debug, Clone)]
 enum Data {
-    Layers(Layers, layers::Files),
-    Folder(PathBuf, folder::Files),
-    Squashfs(squashfs::Image, squashfs::Files),
+    Layers(Layers, layers::LayerFiles),
+    Folder(PathBuf, folder::FolderFiles),
+    Squashfs(squashfs::SquashfsImage, squashfs::SquashfsFiles),
 }
 
 /// A source's names and nodes, and the location of its files' data.
@@ -362,9 +362,9 @@ fn is_tar(first: &[u8]) -> bool {
     first.len() == 512 && entries::Entries::new(first).next_is_header()
 }
 
-fn whole_squashfs(path: &Path, length: u64) -> Result<squashfs::Image, SourceError> {
+fn whole_squashfs(path: &Path, length: u64) -> Result<squashfs::SquashfsImage, SourceError> {
     let file = File::open(path).map_err(|error| SourceError::io(path.display(), error))?;
-    Ok(squashfs::Image {
+    Ok(squashfs::SquashfsImage {
         bytes: Range::new(Arc::new(file), 0, length),
         place: path.display().to_string(),
     })

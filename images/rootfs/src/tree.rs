@@ -32,7 +32,7 @@ pub struct NodeId(pub(crate) u32);
 
 /// A file, a directory or another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct FileNode {
     /// Its type.
     pub kind: NodeKind,
     /// The twelve bits of its mode: set-user-ID, set-group-ID, sticky, and permissions.
@@ -83,12 +83,12 @@ pub enum NodeKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileTree {
     /// Includes nodes that have lost all their names.
-    nodes: Vec<Node>,
+    nodes: Vec<FileNode>,
     /// By path, without a leading `/`; the root is the empty path.
     names: BTreeMap<Vec<u8>, NodeId>,
 }
 
-impl Node {
+impl FileNode {
     /// A directory that belongs to root and is readable by all users.
     pub fn directory() -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Node {
 impl Default for FileTree {
     fn default() -> Self {
         Self {
-            nodes: vec![Node::directory()],
+            nodes: vec![FileNode::directory()],
             names: BTreeMap::from([(Vec::new(), NodeId(0))]),
         }
     }
@@ -121,7 +121,7 @@ impl FileTree {
     ///
     /// # Panics
     /// When the node belongs to another tree.
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub fn node(&self, id: NodeId) -> &FileNode {
         &self.nodes[id.0 as usize]
     }
 
@@ -171,7 +171,7 @@ impl FileTree {
     ///
     /// # Errors
     /// When the path is not allowed in a tree.
-    pub fn insert(&mut self, path: &[u8], node: Node) -> Result<NodeId, TreeError> {
+    pub fn insert(&mut self, path: &[u8], node: FileNode) -> Result<NodeId, TreeError> {
         check(path)?;
         if let Some(id) = self.find(path) {
             let both = node.kind == NodeKind::Directory;
@@ -238,7 +238,7 @@ impl FileTree {
             .find(parent)
             .is_some_and(|id| self.node(id).kind == NodeKind::Directory);
         if !is_there {
-            self.insert(parent, Node::directory())?;
+            self.insert(parent, FileNode::directory())?;
         }
         Ok(())
     }
@@ -291,10 +291,10 @@ fn refused(path: &[u8], why: &'static str) -> TreeError {
 mod tests {
     use super::*;
 
-    fn file(size: u64) -> Node {
-        Node {
+    fn file(size: u64) -> FileNode {
+        FileNode {
             kind: NodeKind::File { size },
-            ..Node::directory()
+            ..FileNode::directory()
         }
     }
 
@@ -312,7 +312,7 @@ mod tests {
         let id = tree.find(b"usr/lib/x").expect("there");
         assert_eq!(tree.node(id), &file(1));
         let parent = tree.find(b"usr/lib").expect("there");
-        assert_eq!(tree.node(parent), &Node::directory());
+        assert_eq!(tree.node(parent), &FileNode::directory());
         let names = |folder: &[u8]| {
             tree.children(folder)
                 .map(|(name, _)| name.to_vec())
@@ -331,16 +331,16 @@ mod tests {
         assert_eq!(tree.find(b"a/b/c"), Some(id));
         assert_eq!(tree.node(id), &file(7));
         let parent = tree.find(b"a/b").expect("there");
-        assert_eq!(tree.node(parent), &Node::directory());
+        assert_eq!(tree.node(parent), &FileNode::directory());
     }
 
     #[test]
     fn what_replaces_a_directory_takes_all_in_it_away() {
         let mut tree = FileTree::default();
         tree.insert(b"a/b", file(1)).expect("good");
-        let other = Node {
+        let other = FileNode {
             mode: 0o700,
-            ..Node::directory()
+            ..FileNode::directory()
         };
         tree.insert(b"a", other).expect("good");
         let id = tree.find(b"a").expect("there");

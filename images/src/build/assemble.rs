@@ -13,47 +13,47 @@ use crate::debian::digest;
 use crate::debian::fetch::{self, Apt};
 use crate::debian::lockfile::Lock;
 use crate::debian::packages::{self, PackageError, Packages, Used};
-use crate::filesystem::contents::{Contents, ContentsError, Item, Origin};
+use crate::filesystem::contents::{ContentsError, Item, Origin, TreeContents};
 use crate::filesystem::data::Data;
 use crate::filesystem::initrd;
-use crate::filesystem::kernel::Kernel;
-use crate::filesystem::layout::{Layout, module_file};
+use crate::filesystem::kernel::UnpackedKernel;
+use crate::filesystem::layout::{RecipeLayout, module_file};
 use crate::filesystem::rootfs;
-use crate::progress::Progress;
+use crate::progress::BuildProgress;
 use crate::recipe::Recipe;
-use crate::store::manifest::{INITRD, KERNEL, MANIFEST, Manifest, OurFile, Part, ROOT};
+use crate::store::manifest::{INITRD, ImageFile, KERNEL, MANIFEST, Manifest, OurFile, ROOT};
 
 /// Steps of a build, for its progress.
 const STEPS: u32 = 4;
 
 /// A build in progress.
-pub(crate) struct Builder<'a> {
+pub(crate) struct ImageBuilder<'a> {
     pub(crate) recipe: &'a Recipe,
     /// A temporary folder that is removed when the build ends.
     pub(crate) work: &'a Path,
     /// The folder in which downloads are kept.
     pub(crate) packages: &'a Path,
     pub(crate) locks: LockUse,
-    pub(crate) report: &'a mut dyn FnMut(Progress),
+    pub(crate) report: &'a mut dyn FnMut(BuildProgress),
 }
 
 /// The parts of an image that were written.
-struct Parts {
-    kernel: Part,
-    initrd: Part,
-    root: Part,
+struct WrittenParts {
+    kernel: ImageFile,
+    initrd: ImageFile,
+    root: ImageFile,
     ours: Vec<OurFile>,
 }
 
-impl Builder<'_> {
+impl ImageBuilder<'_> {
     pub(crate) fn run(mut self) -> Result<Lock, ImageError> {
         let archive = self.unpack()?;
         self.step(3, "checking every file against its package".to_owned());
         let chroot = Chroot::open(&archive)?;
         let packages = Packages::read(&chroot).map_err(|error| self.forget_damaged(error))?;
-        let kernel = Kernel::find(&chroot)?;
+        let kernel = UnpackedKernel::find(&chroot)?;
         let modules = kernel.load_order(&chroot, &self.recipe.spec().kernel.modules)?;
-        let layout = Layout {
+        let layout = RecipeLayout {
             recipe: self.recipe,
             work: self.work,
         };
@@ -85,11 +85,11 @@ impl Builder<'_> {
     fn write_parts(
         &mut self,
         chroot: Chroot,
-        kernel: &Kernel,
-        initramfs: Contents,
-        root: Contents,
+        kernel: &UnpackedKernel,
+        initramfs: TreeContents,
+        root: TreeContents,
         archive: &Path,
-    ) -> Result<Parts, ImageError> {
+    ) -> Result<WrittenParts, ImageError> {
         let dir = self.work.join("image");
         make_folder(&dir)?;
         let kernel = write(&dir.join(KERNEL), &chroot.read(&kernel.path)?)?;
@@ -100,7 +100,7 @@ impl Builder<'_> {
         // The layout is complete: free the archive's disk space before the file system takes as much.
         drop((root, initramfs, chroot));
         let _ = fs::remove_file(archive);
-        Ok(Parts {
+        Ok(WrittenParts {
             kernel,
             initrd,
             root: self.write_root(&stage, &dir.join(ROOT))?,
@@ -110,8 +110,8 @@ impl Builder<'_> {
 
     fn write_manifest(
         &self,
-        parts: Parts,
-        kernel: &Kernel,
+        parts: WrittenParts,
+        kernel: &UnpackedKernel,
         modules: Vec<String>,
         verified_files: u64,
     ) -> Result<(), ImageError> {
@@ -161,14 +161,14 @@ impl Builder<'_> {
     }
 
     fn step(&mut self, number: u32, what: String) {
-        (self.report)(Progress::Step {
+        (self.report)(BuildProgress::Step {
             number,
             of: STEPS,
             what,
         });
     }
 
-    fn write_root(&mut self, stage: &Path, image: &Path) -> Result<Part, ImageError> {
+    fn write_root(&mut self, stage: &Path, image: &Path) -> Result<ImageFile, ImageError> {
         rootfs::write(stage, image, self.report)?;
         let failed = |source| ImageError::Write {
             path: image.to_owned(),
@@ -177,11 +177,11 @@ impl Builder<'_> {
         let size = fs::metadata(image).map_err(failed)?.len();
         let path = image.to_owned();
         let sha256 = Data::Path { path, size }.sha256().map_err(failed)?;
-        Ok(Part { size, sha256 })
+        Ok(ImageFile { size, sha256 })
     }
 }
 
-fn ours(contents: &Contents, tree: &str) -> Result<Vec<OurFile>, ImageError> {
+fn ours(contents: &TreeContents, tree: &str) -> Result<Vec<OurFile>, ImageError> {
     let mut files = Vec::new();
     for (path, item) in contents.items() {
         let Item::File {
@@ -205,14 +205,14 @@ fn ours(contents: &Contents, tree: &str) -> Result<Vec<OurFile>, ImageError> {
     Ok(files)
 }
 
-fn part(bytes: &[u8]) -> Part {
-    Part {
+fn part(bytes: &[u8]) -> ImageFile {
+    ImageFile {
         size: bytes.len() as u64,
         sha256: digest::sha256(bytes),
     }
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<Part, ImageError> {
+fn write(path: &Path, bytes: &[u8]) -> Result<ImageFile, ImageError> {
     fs::write(path, bytes).map_err(|source| ImageError::Write {
         path: path.to_owned(),
         source,

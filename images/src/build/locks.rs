@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::build::error::ImageError;
 use crate::debian::fetch;
 use crate::debian::lockfile::Lock;
-use crate::progress::Progress;
+use crate::progress::BuildProgress;
 use crate::recipe::Recipe;
 use crate::recipe::built_in;
 use crate::store::manifest::Image;
@@ -111,7 +111,7 @@ pub(crate) fn hold(
     recipe: &Recipe,
     lock: &Lock,
     locks: LockUse,
-    report: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(BuildProgress),
 ) -> Result<(), ImageError> {
     if locks == LockUse::Locked {
         return refused(recipe, &lock.changes_since(&needed(recipe)?));
@@ -119,12 +119,12 @@ pub(crate) fn hold(
     let old = of_recipe(recipe)?;
     let changes = old.map(|old| lock.changes_since(&old)).unwrap_or_default();
     for change in &changes {
-        report(Progress::Note(change.clone()));
+        report(BuildProgress::Note(change.clone()));
     }
     match (locks, recipe.lock_path()) {
         (LockUse::Write, Some(path)) => lock.write(&path)?,
         _ if changes.is_empty() => {}
-        _ => report(Progress::Note(format!(
+        _ => report(BuildProgress::Note(format!(
             "{} stays as it is; the image's own lock is {LOCK} in its folder",
             place(recipe).display()
         ))),
@@ -137,7 +137,7 @@ pub(crate) fn of_built(
     recipe: &Recipe,
     image: &Image,
     locks: LockUse,
-    report: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(BuildProgress),
 ) -> Result<(), ImageError> {
     let path = of_image(&image.dir);
     match Lock::read(&path)? {

@@ -7,16 +7,18 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use belljar_rootfs::{FileSink, Listing, NodeId, Source, SourceKind, Writer};
+use belljar_rootfs::{ErofsWriter, FileSink, Listing, NodeId, Source, SourceKind};
 
 use crate::build::error::ImageError;
 use crate::build::locks::{self, LockUse};
 use crate::debian::lockfile::Lock;
 use crate::filesystem::data::Data;
-use crate::progress::Progress;
+use crate::progress::BuildProgress;
 use crate::recipe::{Recipe, RecipeRoot};
 use crate::store::cache::Cache;
-use crate::store::manifest::{Container, INITRD, Image, KERNEL, MANIFEST, Manifest, Part, ROOT};
+use crate::store::manifest::{
+    Container, INITRD, Image, ImageFile, KERNEL, MANIFEST, Manifest, ROOT,
+};
 
 /// Steps of a build, for its progress.
 const STEPS: u32 = 2;
@@ -29,23 +31,23 @@ pub(crate) fn build(
     recipe: &Recipe,
     root: &RecipeRoot,
     locks: LockUse,
-    report: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(BuildProgress),
 ) -> Result<Image, ImageError> {
     let key = recipe.key();
     let base = Recipe::load(&root.base)?;
     let base = super::build_in(cache, &base, locks, report)?;
     let mut damaged = Vec::new();
-    let _lock = cache.lock(&key, &mut || report(Progress::Waiting))?;
+    let _lock = cache.lock(&key, &mut || report(BuildProgress::Waiting))?;
     if let Some(image) = cache.find_whole(&key, &mut |why| damaged.push(why))? {
         return Ok(image);
     }
     for why in damaged {
-        report(Progress::Note(format!("{why}; it is built again")));
+        report(BuildProgress::Note(format!("{why}; it is built again")));
     }
     let work = cache.work_folder()?;
     let folder = work.path().join("image");
     fs::create_dir(&folder).map_err(write(&folder))?;
-    let making = Making {
+    let making = RootImageBuild {
         recipe,
         root,
         base: &base,
@@ -60,7 +62,7 @@ pub(crate) fn build(
 }
 
 /// An image that is being built.
-struct Making<'a> {
+struct RootImageBuild<'a> {
     recipe: &'a Recipe,
     root: &'a RecipeRoot,
     base: &'a Image,
@@ -68,12 +70,12 @@ struct Making<'a> {
     folder: &'a Path,
 }
 
-impl Making<'_> {
-    fn run(&self, report: &mut dyn FnMut(Progress)) -> Result<(), ImageError> {
+impl RootImageBuild<'_> {
+    fn run(&self, report: &mut dyn FnMut(BuildProgress)) -> Result<(), ImageError> {
         let from = &self.root.source;
         let mut step = |number, what: String| {
             let of = STEPS;
-            report(Progress::Step { number, of, what });
+            report(BuildProgress::Step { number, of, what });
         };
         let source = Source::open(from.path(), from.tag())?;
         step(1, format!("reading {}", from.path().display()));
@@ -81,14 +83,14 @@ impl Making<'_> {
         fits(from.path(), &listing)?;
         step(2, "writing the root file system".to_owned());
         for warning in &listing.warnings {
-            report(Progress::Note(format!(
+            report(BuildProgress::Note(format!(
                 "{}: {warning}",
                 from.path().display()
             )));
         }
         let (environment, left_out) = variables(&listing.config.environment);
         if !left_out.is_empty() {
-            report(Progress::Note(format!(
+            report(BuildProgress::Note(format!(
                 "{}: variables of the image are left out, as no shell hands on such names: {}",
                 from.path().display(),
                 left_out.join(", ")
@@ -108,9 +110,9 @@ impl Making<'_> {
         fs::write(&manifest, text).map_err(write(&manifest))
     }
 
-    fn write_root(&self, listing: &Listing) -> Result<Part, ImageError> {
+    fn write_root(&self, listing: &Listing) -> Result<ImageFile, ImageError> {
         let path = self.folder.join(ROOT);
-        let mut sink = Sink(Writer::create(&listing.tree, &path)?);
+        let mut sink = Sink(ErofsWriter::create(&listing.tree, &path)?);
         listing.copy(&mut sink)?;
         sink.0.finish()?;
         let size = fs::metadata(&path).map_err(write(&path))?.len();
@@ -119,7 +121,7 @@ impl Making<'_> {
             size,
         };
         let sha256 = data.sha256().map_err(write(&path))?;
-        Ok(Part { size, sha256 })
+        Ok(ImageFile { size, sha256 })
     }
 
     fn manifest(
@@ -127,7 +129,7 @@ impl Making<'_> {
         mut environment: BTreeMap<String, String>,
         digest: String,
         kind: SourceKind,
-        root: Part,
+        root: ImageFile,
     ) -> Manifest {
         let of = &self.base.manifest;
         let from = &self.root.source;
@@ -201,7 +203,7 @@ fn write(path: &Path) -> impl FnOnce(io::Error) -> ImageError + use<> {
 }
 
 /// Copies files from a source to an image.
-struct Sink<'a>(Writer<'a>);
+struct Sink<'a>(ErofsWriter<'a>);
 
 impl FileSink for Sink<'_> {
     fn wants(&self, id: NodeId) -> bool {

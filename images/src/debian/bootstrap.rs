@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::command::{self, CommandError};
 use crate::debian::apt_sources;
 use crate::debian::fetch::Fetched;
-use crate::progress::Progress;
+use crate::progress::BuildProgress;
 use crate::recipe::pattern::literal_part;
 use crate::recipe::{Recipe, Spec};
 
@@ -48,7 +48,7 @@ pub(crate) fn run(
     recipe: &Recipe,
     fetched: &Fetched,
     work: &Path,
-    report: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(BuildProgress),
 ) -> Result<PathBuf, BootstrapError> {
     let write = |path: &Path, source| BootstrapError::Write {
         path: path.to_owned(),
@@ -89,7 +89,7 @@ pub(crate) fn run(
         mmdebstrap.env("TMPDIR", work);
     }
     command::run(&mut mmdebstrap, &mut |line| {
-        report(Progress::Detail(line.to_owned()))
+        report(BuildProgress::Detail(line.to_owned()))
     })
     .map_err(|error| error.without(is_wrapper))?;
     // Both are in the archive now, or no longer needed.

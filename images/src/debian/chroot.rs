@@ -47,7 +47,7 @@ pub enum ChrootError {
 
 /// Type of the entry at a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum ChrootEntryKind<'a> {
     Directory,
     File,
     /// A link with this text.
@@ -56,7 +56,7 @@ pub(crate) enum Kind<'a> {
 
 /// An entry of the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Node {
+enum ChrootEntry {
     Directory,
     File {
         offset: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Resolved {
 pub(crate) struct Chroot {
     archive: PathBuf,
     file: Arc<File>,
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, ChrootEntry>,
 }
 
 impl Chroot {
@@ -118,7 +118,7 @@ impl Chroot {
             }
             let here = format!("{done}/{part}");
             match self.nodes.get(&here) {
-                Some(Node::Link(target)) => {
+                Some(ChrootEntry::Link(target)) => {
                     if links.len() >= LINK_LIMIT {
                         return Err(ChrootError::Links {
                             path: path.to_owned(),
@@ -144,14 +144,14 @@ impl Chroot {
     /// True if a path leads to a regular file.
     pub(crate) fn is_file(&self, path: &str) -> bool {
         self.resolve(path)
-            .is_ok_and(|end| matches!(self.nodes.get(&end.path), Some(Node::File { .. })))
+            .is_ok_and(|end| matches!(self.nodes.get(&end.path), Some(ChrootEntry::File { .. })))
     }
 
     /// True if the file at a path without links is executable.
     pub(crate) fn is_executable(&self, path: &str) -> bool {
         matches!(
             self.nodes.get(path),
-            Some(Node::File {
+            Some(ChrootEntry::File {
                 executable: true,
                 ..
             })
@@ -159,18 +159,18 @@ impl Chroot {
     }
 
     /// The type of the entry at a path, without following links.
-    pub(crate) fn kind(&self, path: &str) -> Option<Kind<'_>> {
+    pub(crate) fn kind(&self, path: &str) -> Option<ChrootEntryKind<'_>> {
         Some(match self.nodes.get(path)? {
-            Node::Directory => Kind::Directory,
-            Node::File { .. } => Kind::File,
-            Node::Link(target) => Kind::Link(target),
+            ChrootEntry::Directory => ChrootEntryKind::Directory,
+            ChrootEntry::File { .. } => ChrootEntryKind::File,
+            ChrootEntry::Link(target) => ChrootEntryKind::Link(target),
         })
     }
 
     /// The file that `path` leads to, which stays in the archive.
     pub(crate) fn data(&self, path: &str) -> Result<Data, ChrootError> {
         let end = self.resolve(path)?;
-        let Some(&Node::File { offset, size, .. }) = self.nodes.get(&end.path) else {
+        let Some(&ChrootEntry::File { offset, size, .. }) = self.nodes.get(&end.path) else {
             return Err(ChrootError::Missing {
                 path: path.to_owned(),
             });
@@ -207,7 +207,7 @@ impl Chroot {
         let folder = start.trim_end_matches('/');
         let real = self.resolve(folder).map(|end| end.path);
         let real = real.unwrap_or_else(|_| folder.to_owned());
-        if is_one && self.kind(&real) != Some(Kind::Directory) {
+        if is_one && self.kind(&real) != Some(ChrootEntryKind::Directory) {
             return Ok(vec![pattern.to_owned()]);
         }
         let below = format!("{real}/");
@@ -245,7 +245,7 @@ fn is_own(path: &str) -> bool {
     path.starts_with("/belljar/")
 }
 
-fn index(file: &File) -> std::io::Result<BTreeMap<String, Node>> {
+fn index(file: &File) -> std::io::Result<BTreeMap<String, ChrootEntry>> {
     let mut nodes = BTreeMap::new();
     let mut hard_links = Vec::new();
     let mut archive = Archive::new(file);
@@ -256,13 +256,13 @@ fn index(file: &File) -> std::io::Result<BTreeMap<String, Node>> {
             .link_name_bytes()
             .map(|name| String::from_utf8_lossy(&name).into_owned());
         let node = match (entry.header().entry_type(), target) {
-            (EntryType::Directory, _) => Node::Directory,
-            (EntryType::Symlink, Some(target)) => Node::Link(target),
+            (EntryType::Directory, _) => ChrootEntry::Directory,
+            (EntryType::Symlink, Some(target)) => ChrootEntry::Link(target),
             (EntryType::Link, Some(target)) => {
                 hard_links.push((path, absolute(target.as_bytes())));
                 continue;
             }
-            (EntryType::Regular | EntryType::Continuous, _) => Node::File {
+            (EntryType::Regular | EntryType::Continuous, _) => ChrootEntry::File {
                 offset: entry.raw_file_position(),
                 size: entry.size(),
                 executable: entry.header().mode()? & 0o111 != 0,

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::command::{self, CommandError};
 use crate::debian::apt_sources;
-use crate::progress::Progress;
+use crate::progress::BuildProgress;
 use crate::recipe::Recipe;
 
 /// An error of fetching packages.
@@ -62,7 +62,7 @@ impl<'a> Apt<'a> {
         recipe: &'a Recipe,
         work: &'a Path,
         folder: &'a Path,
-        report: &mut dyn FnMut(Progress),
+        report: &mut dyn FnMut(BuildProgress),
     ) -> Result<Self, FetchError> {
         make(folder)?;
         let path = folder.join("lock");
@@ -99,7 +99,7 @@ impl<'a> Apt<'a> {
         // A list that cannot be fetched is an error; an old list is not used.
         update.args(["-oAPT::Update::Error-Mode=any", "update"]);
         command::run(&mut update, &mut |line| {
-            report(Progress::Detail(line.to_owned()));
+            report(BuildProgress::Detail(line.to_owned()));
         })?;
         Ok(apt)
     }
@@ -118,13 +118,13 @@ impl<'a> Apt<'a> {
     pub(crate) fn fetch(
         &self,
         packages: &[&str],
-        report: &mut dyn FnMut(Progress),
+        report: &mut dyn FnMut(BuildProgress),
     ) -> Result<Fetched, FetchError> {
         let names = self.names(packages)?;
         let mut apt = self.get();
         apt.args(["--download-only", "install"]).args(packages);
         command::run(&mut apt, &mut |line| {
-            report(Progress::Detail(line.to_owned()));
+            report(BuildProgress::Detail(line.to_owned()));
         })?;
         let wanted = self.work.join("packages");
         for name in names {
@@ -148,7 +148,7 @@ impl<'a> Apt<'a> {
     fn source(
         &self,
         package: &str,
-        report: &mut dyn FnMut(Progress),
+        report: &mut dyn FnMut(BuildProgress),
     ) -> Result<Vec<PathBuf>, FetchError> {
         let kind = ["source", "--download-only", "--tar-only"];
         let mut print = self.get();
@@ -161,7 +161,7 @@ impl<'a> Apt<'a> {
         let mut apt = self.get();
         apt.current_dir(&folder).args(kind).arg(package);
         command::run(&mut apt, &mut |line| {
-            report(Progress::Detail(line.to_owned()));
+            report(BuildProgress::Detail(line.to_owned()));
         })?;
         Ok(names.iter().map(|name| folder.join(name)).collect())
     }

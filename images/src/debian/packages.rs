@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::debian::bootstrap::{self, NOTES};
 use crate::debian::chroot::{Chroot, ChrootError};
-use crate::filesystem::contents::{Contents, Item, Origin};
+use crate::filesystem::contents::{Item, Origin, TreeContents};
 use crate::filesystem::data::Data;
 
 /// An error of checking an image against its packages.
@@ -109,7 +109,11 @@ impl Packages {
 
     /// Checks every file of `contents` that comes from a package, and marks its package in `used`.
     /// Returns the number of files checked.
-    pub(crate) fn verify(&self, contents: &Contents, used: &mut Used) -> Result<u64, PackageError> {
+    pub(crate) fn verify(
+        &self,
+        contents: &TreeContents,
+        used: &mut Used,
+    ) -> Result<u64, PackageError> {
         let mut count = 0;
         for (_, item) in contents.items() {
             let Item::File {
@@ -302,7 +306,7 @@ mod tests {
         let ours = Origin::Ours;
         let package = |path: &str| Origin::Package(path.to_owned());
         let check = |item| {
-            let mut contents = Contents::default();
+            let mut contents = TreeContents::default();
             contents.insert("/x", item).expect("inserts");
             let mut used = Used::default();
             packages()

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::debian::chroot::{Chroot, ChrootError, Kind};
+use crate::debian::chroot::{Chroot, ChrootEntryKind, ChrootError};
 use crate::filesystem::data::Data;
 
 /// An error of assembling a file tree.
@@ -122,11 +122,11 @@ impl Item {
 
 /// A file tree, by absolute path; parents precede their children.
 #[derive(Debug, Default)]
-pub(crate) struct Contents {
+pub(crate) struct TreeContents {
     items: BTreeMap<String, Item>,
 }
 
-impl Contents {
+impl TreeContents {
     pub(crate) fn items(&self) -> impl Iterator<Item = (&str, &Item)> {
         self.items.iter().map(|(path, item)| (path.as_str(), item))
     }
@@ -220,11 +220,11 @@ impl Contents {
         let name = path.rfind('/').map_or(path, |at| &path[at..]);
         let real = format!("{above}{name}");
         match chroot.kind(&real) {
-            Some(Kind::Link(target)) if !chroot.is_file(&real) => {
+            Some(ChrootEntryKind::Link(target)) if !chroot.is_file(&real) => {
                 let target = target.to_owned();
                 self.insert(&real, Item::Link(target))
             }
-            Some(Kind::Directory) => self.insert(&real, Item::Directory),
+            Some(ChrootEntryKind::Directory) => self.insert(&real, Item::Directory),
             _ => self.take(chroot, path).map(drop),
         }
     }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn folders_come_with_what_they_hold() {
-        let mut contents = Contents::default();
+        let mut contents = TreeContents::default();
         contents
             .insert("/usr/local/bin/x", file(b"x"))
             .expect("inserts");
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn links_to_folders_lead_into_them() {
-        let mut contents = Contents::default();
+        let mut contents = TreeContents::default();
         contents
             .insert("/bin", Item::Link("usr/bin".into()))
             .expect("inserts");
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn two_different_things_at_one_path_clash() {
-        let mut contents = Contents::default();
+        let mut contents = TreeContents::default();
         contents.insert("/etc/hosts", file(b"a")).expect("inserts");
         contents
             .insert("/etc/hosts", file(b"a"))

@@ -97,13 +97,13 @@ impl Data {
             && matches!((self.sha256(), other.sha256()), (Ok(one), Ok(two)) if one == two)
     }
 
-    fn reader(&self) -> io::Result<Reader<'_>> {
+    fn reader(&self) -> io::Result<DataReader<'_>> {
         let (source, size) = match self {
-            Self::Bytes(bytes) => (Source::Bytes(bytes), bytes.len() as u64),
-            Self::Part { file, offset, size } => (Source::Part(file, *offset), *size),
-            Self::Path { path, size } => (Source::Own(open(path)?), *size),
+            Self::Bytes(bytes) => (DataSource::Bytes(bytes), bytes.len() as u64),
+            Self::Part { file, offset, size } => (DataSource::Part(file, *offset), *size),
+            Self::Path { path, size } => (DataSource::Own(open(path)?), *size),
         };
-        Ok(Reader {
+        Ok(DataReader {
             source,
             size,
             at: 0,
@@ -117,38 +117,38 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Reads from the beginning of the data to its end.
-struct Reader<'a> {
-    source: Source<'a>,
+struct DataReader<'a> {
+    source: DataSource<'a>,
     size: u64,
     at: u64,
 }
 
-enum Source<'a> {
+enum DataSource<'a> {
     Bytes(&'a [u8]),
     Part(&'a File, u64),
     Own(File),
 }
 
-impl Read for Reader<'_> {
+impl Read for DataReader<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let left = self.size.saturating_sub(self.at);
         let most = left.min(out.len() as u64) as usize;
         let out = &mut out[..most];
         let read = match &self.source {
-            Source::Bytes(bytes) => {
+            DataSource::Bytes(bytes) => {
                 let from = self.at as usize;
                 out.copy_from_slice(&bytes[from..from + most]);
                 most
             }
-            Source::Part(file, offset) => file.read_at(out, offset + self.at)?,
-            Source::Own(file) => file.read_at(out, self.at)?,
+            DataSource::Part(file, offset) => file.read_at(out, offset + self.at)?,
+            DataSource::Own(file) => file.read_at(out, self.at)?,
         };
         self.at += read as u64;
         Ok(read)
     }
 }
 
-impl Seek for Reader<'_> {
+impl Seek for DataReader<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),

@@ -4,7 +4,7 @@
 //! a header of 13 fields of 8 hexadecimal digits, the name with its final NUL, the data, each padded
 //! to 4 bytes, and a last entry named `TRAILER!!!`.
 
-use crate::filesystem::contents::{Contents, Item};
+use crate::filesystem::contents::{Item, TreeContents};
 
 const FOLDER: u32 = 0o040_755;
 const PLAIN: u32 = 0o100_644;
@@ -39,8 +39,8 @@ pub enum InitrdError {
 }
 
 /// The archive's bytes. Times, owners and inode numbers are the same for the same tree.
-pub(crate) fn archive(contents: &Contents) -> Result<Vec<u8>, InitrdError> {
-    let mut archive = Archive {
+pub(crate) fn archive(contents: &TreeContents) -> Result<Vec<u8>, InitrdError> {
+    let mut archive = CpioArchive {
         bytes: Vec::new(),
         inode: 0,
     };
@@ -77,12 +77,12 @@ pub(crate) fn archive(contents: &Contents) -> Result<Vec<u8>, InitrdError> {
     Ok(archive.bytes)
 }
 
-struct Archive {
+struct CpioArchive {
     bytes: Vec<u8>,
     inode: u32,
 }
 
-impl Archive {
+impl CpioArchive {
     fn entry(
         &mut self,
         name: &str,
@@ -125,8 +125,8 @@ mod tests {
     use super::*;
     use crate::filesystem::data::Data;
 
-    fn tree() -> Contents {
-        let mut contents = Contents::default();
+    fn tree() -> TreeContents {
+        let mut contents = TreeContents::default();
         let file = Item::ours(Data::Bytes(b"#!x\n!".to_vec()), true);
         contents.insert("/init", file).expect("inserts");
         contents.insert("/dev", Item::Directory).expect("inserts");

@@ -49,7 +49,7 @@ const XZ_MEMORY_KIB: u32 = 256 << 10;
 
 /// A kernel among the unpacked packages.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub(crate) struct UnpackedKernel {
     /// Path of the kernel's image.
     pub(crate) path: String,
     /// Release, as `uname -r` prints it.
@@ -59,7 +59,7 @@ pub(crate) struct Kernel {
     built_in: BTreeSet<String>,
 }
 
-impl Kernel {
+impl UnpackedKernel {
     pub(crate) fn find(chroot: &Chroot) -> Result<Self, KernelError> {
         const IMAGE: &str = "/boot/vmlinuz-";
         let images: Vec<&str> = chroot.under(IMAGE).collect();

@@ -13,7 +13,7 @@ use crate::command;
 use crate::debian::bootstrap::{OUTPUT, output_folder};
 use crate::debian::chroot::{self, Chroot, ChrootError};
 use crate::debian::packages;
-use crate::filesystem::contents::{Contents, ContentsError, Item};
+use crate::filesystem::contents::{ContentsError, Item, TreeContents};
 use crate::filesystem::data::Data;
 use crate::filesystem::libraries::Libraries;
 use crate::recipe::tree;
@@ -23,21 +23,21 @@ use crate::recipe::{Destination, Recipe};
 const MODULE_FOLDER: &str = "/modules";
 
 /// A recipe's two file trees.
-pub(crate) struct Layout<'a> {
+pub(crate) struct RecipeLayout<'a> {
     pub(crate) recipe: &'a Recipe,
     /// A temporary folder that is removed when the build ends.
     pub(crate) work: &'a Path,
 }
 
-impl Layout<'_> {
+impl RecipeLayout<'_> {
     /// The initramfs, with these modules in load order.
     pub(crate) fn initramfs(
         &self,
         chroot: &Chroot,
         modules: &[String],
-    ) -> Result<Contents, ImageError> {
+    ) -> Result<TreeContents, ImageError> {
         let spec = self.recipe.spec();
-        let mut contents = Contents::default();
+        let mut contents = TreeContents::default();
         for pattern in &spec.initramfs.files {
             take_matching(&mut contents, chroot, pattern)?;
         }
@@ -61,9 +61,9 @@ impl Layout<'_> {
     }
 
     /// The root file system.
-    pub(crate) fn root(&self, chroot: &Chroot) -> Result<Contents, ImageError> {
+    pub(crate) fn root(&self, chroot: &Chroot) -> Result<TreeContents, ImageError> {
         let spec = self.recipe.spec();
-        let mut contents = Contents::default();
+        let mut contents = TreeContents::default();
         for pattern in &spec.userland.files {
             take_matching(&mut contents, chroot, pattern)?;
         }
@@ -99,7 +99,7 @@ impl Layout<'_> {
     /// Adds the libraries that the tree's files need.
     fn close(
         &self,
-        contents: &mut Contents,
+        contents: &mut TreeContents,
         chroot: &Chroot,
         links: &BTreeMap<String, String>,
     ) -> Result<(), ImageError> {
@@ -116,7 +116,7 @@ impl Layout<'_> {
     /// Adds the programs that were compiled for one of the trees.
     fn programs(
         &self,
-        contents: &mut Contents,
+        contents: &mut TreeContents,
         chroot: &Chroot,
         into: Destination,
     ) -> Result<(), ImageError> {
@@ -128,7 +128,7 @@ impl Layout<'_> {
     }
 
     /// Adds files that were built from sources.
-    fn built(&self, contents: &mut Contents, chroot: &Chroot) -> Result<(), ImageError> {
+    fn built(&self, contents: &mut TreeContents, chroot: &Chroot) -> Result<(), ImageError> {
         let spec = self.recipe.spec();
         let packages = spec.source.iter().filter(|source| source.path.is_none());
         for path in packages.flat_map(|source| &source.outputs) {
@@ -145,7 +145,7 @@ impl Layout<'_> {
 
     fn include(
         &self,
-        contents: &mut Contents,
+        contents: &mut TreeContents,
         chroot: &Chroot,
         into: Destination,
     ) -> Result<(), ImageError> {
@@ -160,9 +160,9 @@ impl Layout<'_> {
             for entry in tree.entries() {
                 let path = format!("{}/{}", include.path, entry.path);
                 let item = match &entry.kind {
-                    tree::Kind::Folder => Item::Directory,
-                    tree::Kind::Link(target) => Item::Link(target.clone()),
-                    tree::Kind::File { size, executable } => {
+                    tree::TreeEntryKind::Folder => Item::Directory,
+                    tree::TreeEntryKind::Link(target) => Item::Link(target.clone()),
+                    tree::TreeEntryKind::File { size, executable } => {
                         let (path, size) = (tree.host_path(entry), *size);
                         let data = Data::Path { path, size };
                         Item::ours(data, *executable || include.executable)
@@ -178,7 +178,7 @@ impl Layout<'_> {
     /// Links to busybox for each of its applets, as busybox itself lists them.
     fn applets(
         &self,
-        contents: &mut Contents,
+        contents: &mut TreeContents,
         chroot: &Chroot,
         busybox: &str,
     ) -> Result<(), ImageError> {
@@ -202,7 +202,7 @@ impl Layout<'_> {
 }
 
 /// Takes the file that was compiled or built for this path.
-fn take_output(contents: &mut Contents, chroot: &Chroot, path: &str) -> Result<(), ImageError> {
+fn take_output(contents: &mut TreeContents, chroot: &Chroot, path: &str) -> Result<(), ImageError> {
     let data = chroot.data(&format!("{OUTPUT}{path}"))?;
     contents.insert(path, Item::ours(data, true))?;
     Ok(())
@@ -210,7 +210,7 @@ fn take_output(contents: &mut Contents, chroot: &Chroot, path: &str) -> Result<(
 
 /// Takes all paths that a pattern names.
 fn take_matching(
-    contents: &mut Contents,
+    contents: &mut TreeContents,
     chroot: &Chroot,
     pattern: &str,
 ) -> Result<(), ImageError> {
@@ -229,7 +229,7 @@ fn take_matching(
 
 /// Takes the files that a source installed into `folder`: all, or the ones in `outputs`.
 fn installed(
-    contents: &mut Contents,
+    contents: &mut TreeContents,
     chroot: &Chroot,
     folder: &str,
     outputs: &[String],
@@ -251,8 +251,8 @@ fn installed(
     }
     for path in found {
         let item = match chroot.kind(&path) {
-            Some(chroot::Kind::Directory) => Item::Directory,
-            Some(chroot::Kind::Link(target)) => Item::Link(target.to_owned()),
+            Some(chroot::ChrootEntryKind::Directory) => Item::Directory,
+            Some(chroot::ChrootEntryKind::Link(target)) => Item::Link(target.to_owned()),
             _ => Item::ours(chroot.data(&path)?, chroot.is_executable(&path)),
         };
         let path = &path[folder.len()..];
@@ -262,7 +262,7 @@ fn installed(
     Ok(())
 }
 
-fn add_folders(contents: &mut Contents, folders: &[String]) -> Result<(), ImageError> {
+fn add_folders(contents: &mut TreeContents, folders: &[String]) -> Result<(), ImageError> {
     for folder in folders {
         contents.insert(folder, Item::Directory)?;
     }

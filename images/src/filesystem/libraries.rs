@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::debian::chroot::Chroot;
-use crate::filesystem::contents::{Contents, ContentsError, Item};
+use crate::filesystem::contents::{ContentsError, Item, TreeContents};
 use crate::recipe::pattern::Pattern;
 
 /// Default search folders of Debian's dynamic loader.
@@ -45,7 +45,7 @@ type Open = (String, Vec<String>);
 type Missing = BTreeSet<(String, String)>;
 
 /// A library that was found.
-struct Found {
+struct FoundLibrary {
     path: String,
     /// It is in the tree already, at its real path.
     is_taken: bool,
@@ -55,7 +55,7 @@ struct Found {
 
 impl Libraries<'_> {
     /// Takes every shared library that the files in the tree need, transitively.
-    pub(crate) fn close(&self, contents: &mut Contents) -> Result<(), ContentsError> {
+    pub(crate) fn close(&self, contents: &mut TreeContents) -> Result<(), ContentsError> {
         let mut open: Vec<Open> = contents
             .items()
             .map(|(path, _)| (path.to_owned(), Vec::new()))
@@ -79,7 +79,7 @@ impl Libraries<'_> {
 
     fn look_into(
         &self,
-        contents: &mut Contents,
+        contents: &mut TreeContents,
         (path, inherited): &Open,
         open: &mut Vec<Open>,
         missing: &mut Missing,
@@ -115,7 +115,12 @@ impl Libraries<'_> {
     }
 
     /// Searches the loader's folders in order.
-    fn find(&self, contents: &Contents, own: &[&Vec<String>], library: &str) -> Option<Found> {
+    fn find(
+        &self,
+        contents: &TreeContents,
+        own: &[&Vec<String>],
+        library: &str,
+    ) -> Option<FoundLibrary> {
         let first = own.iter().flat_map(|folders| folders.iter());
         let first = first.map(|folder| (folder.as_str(), false));
         let loader = LOADER_FOLDERS.map(|folder| (folder, false));
@@ -127,7 +132,7 @@ impl Libraries<'_> {
             let taken = contents.file_at(&path);
             let is_taken = taken.is_some();
             let path = taken.or_else(|| self.in_packages(folder, &path))?;
-            Some(Found {
+            Some(FoundLibrary {
                 path,
                 is_taken,
                 needs_link,
@@ -152,8 +157,8 @@ impl Libraries<'_> {
     /// Adds a found library to the tree, and returns its real path.
     fn take(
         &self,
-        contents: &mut Contents,
-        found: &Found,
+        contents: &mut TreeContents,
+        found: &FoundLibrary,
         library: &str,
     ) -> Result<String, ContentsError> {
         let real = if found.is_taken {
@@ -172,7 +177,7 @@ impl Libraries<'_> {
     /// user loads by path; otherwise takes the only one in the packages.
     fn take_elsewhere(
         &self,
-        contents: &mut Contents,
+        contents: &mut TreeContents,
         needed_by: &str,
         library: &str,
     ) -> Result<Option<Open>, ContentsError> {
@@ -185,7 +190,7 @@ impl Libraries<'_> {
         match &places[..] {
             [] => Err(ContentsError::Library { library, needed_by }),
             [path] => {
-                let found = Found {
+                let found = FoundLibrary {
                     path: path.clone(),
                     is_taken: false,
                     needs_link: true,

@@ -8,8 +8,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::command::{self, CommandError};
-use crate::filesystem::contents::{Contents, Item};
-use crate::progress::Progress;
+use crate::filesystem::contents::{Item, TreeContents};
+use crate::progress::BuildProgress;
 
 /// The same for all images, so that equal trees give equal bytes.
 const UUID: &str = "be11a200-0000-4000-8000-000000000001";
@@ -31,7 +31,7 @@ pub enum RootError {
 }
 
 /// Stages `contents` in `work`, and returns the folder.
-pub(crate) fn stage(contents: &Contents, work: &Path) -> Result<PathBuf, RootError> {
+pub(crate) fn stage(contents: &TreeContents, work: &Path) -> Result<PathBuf, RootError> {
     let stage = work.join("root");
     stage_all(contents, &stage)?;
     Ok(stage)
@@ -41,19 +41,19 @@ pub(crate) fn stage(contents: &Contents, work: &Path) -> Result<PathBuf, RootErr
 pub(crate) fn write(
     stage: &Path,
     image: &Path,
-    report: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(BuildProgress),
 ) -> Result<(), RootError> {
     let mut mkfs = command::new("mkfs.erofs");
     mkfs.args(["--quiet", "--all-root", "-T0", "-x-1", "-U", UUID])
         .arg(image)
         .arg(stage);
     command::run(&mut mkfs, &mut |line| {
-        report(Progress::Detail(line.to_owned()))
+        report(BuildProgress::Detail(line.to_owned()))
     })?;
     Ok(())
 }
 
-fn stage_all(contents: &Contents, stage: &Path) -> Result<(), RootError> {
+fn stage_all(contents: &TreeContents, stage: &Path) -> Result<(), RootError> {
     let at = |path: &Path, source| RootError::Stage {
         path: path.to_owned(),
         source,

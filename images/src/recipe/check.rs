@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path};
 
-use super::{RecipeError, Source, Spec};
+use super::{RecipeError, RecipeSource, Spec};
 use crate::recipe::pattern::Pattern;
 
 pub(super) fn bad(
@@ -108,7 +108,7 @@ fn root(path: &Path, spec: &Spec) -> Result<(), RecipeError> {
 }
 
 /// Checks that a source names its kind and its outputs.
-fn source_kind(path: &Path, source: &Source) -> Result<(), RecipeError> {
+fn source_kind(path: &Path, source: &RecipeSource) -> Result<(), RecipeError> {
     let outputs = || {
         bad(
             path,

@@ -2,7 +2,7 @@
 //! and an entry replaces the base's entry with the same path. Later layers take precedence. Called by
 //! `load`, layer by layer from the base.
 
-use super::spec::{Initramfs, Kernel, Spec, Userland};
+use super::spec::{Initramfs, RecipeKernel, Spec, Userland};
 
 /// Merges `own` into `base`, which it extends.
 pub(super) fn over(base: Spec, own: Spec) -> Spec {
@@ -21,7 +21,7 @@ pub(super) fn over(base: Spec, own: Spec) -> Spec {
         extends: None,
         suite: value(base.suite, own.suite),
         architecture: value(base.architecture, own.architecture),
-        kernel: Kernel {
+        kernel: RecipeKernel {
             package: value(base.kernel.package, own.kernel.package),
             modules: list(base.kernel.modules, own.kernel.modules),
         },
@@ -37,7 +37,7 @@ pub(super) fn over(base: Spec, own: Spec) -> Spec {
             .chain(own.environment)
             .collect(),
         include: include.into_iter().chain(own.include).collect(),
-        builder: super::spec::Builder {
+        builder: super::spec::RecipeBuilder {
             packages: list(base.builder.packages, own.builder.packages),
         },
         program: program.into_iter().chain(own.program).collect(),

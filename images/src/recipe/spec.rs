@@ -18,7 +18,7 @@ pub(crate) struct Spec {
     #[serde(default)]
     pub(crate) architecture: String,
     #[serde(default)]
-    pub(crate) kernel: Kernel,
+    pub(crate) kernel: RecipeKernel,
     #[serde(default)]
     pub(crate) userland: Userland,
     pub(crate) root: Option<Root>,
@@ -29,16 +29,17 @@ pub(crate) struct Spec {
     #[serde(default)]
     pub(crate) include: Vec<Include>,
     #[serde(default)]
-    pub(crate) builder: Builder,
+    pub(crate) builder: RecipeBuilder,
     #[serde(default)]
-    pub(crate) program: Vec<Program>,
+    pub(crate) program: Vec<RecipeProgram>,
     #[serde(default)]
-    pub(crate) source: Vec<Source>,
+    pub(crate) source: Vec<RecipeSource>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Kernel")]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Kernel {
+pub(crate) struct RecipeKernel {
     #[serde(default)]
     pub(crate) package: String,
     #[serde(default)]
@@ -101,15 +102,17 @@ pub(crate) struct Include {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Builder")]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Builder {
+pub(crate) struct RecipeBuilder {
     #[serde(default)]
     pub(crate) packages: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Program")]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Program {
+pub(crate) struct RecipeProgram {
     pub(crate) source: String,
     pub(crate) path: String,
     #[serde(default = "root")]
@@ -138,8 +141,9 @@ pub(crate) struct Root {
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "Source")]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Source {
+pub(crate) struct RecipeSource {
     /// A source package; otherwise `path` is the tree.
     #[serde(default)]
     pub(crate) package: String,

@@ -24,20 +24,20 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     root: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<TreeEntry>,
     digest: String,
 }
 
 /// One file, folder or link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct TreeEntry {
     /// Path relative to the tree's root, without a leading `/`.
     pub(crate) path: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TreeEntryKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TreeEntryKind {
     Folder,
     Link(String),
     File { size: u64, executable: bool },
@@ -49,7 +49,9 @@ impl Tree {
         let mut entries = Vec::new();
         list(root, "", 0, &mut entries)?;
         if let Some(pattern) = pattern {
-            entries.retain(|entry| entry.kind != Kind::Folder && pattern.matches(&entry.path));
+            entries.retain(|entry| {
+                entry.kind != TreeEntryKind::Folder && pattern.matches(&entry.path)
+            });
         }
         entries.sort_by(|one, other| one.path.cmp(&other.path));
         let digest = digest(root, &entries)?;
@@ -60,12 +62,12 @@ impl Tree {
         })
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[TreeEntry] {
         &self.entries
     }
 
     /// Path of an entry on this host.
-    pub(crate) fn host_path(&self, entry: &Entry) -> PathBuf {
+    pub(crate) fn host_path(&self, entry: &TreeEntry) -> PathBuf {
         self.root.join(&entry.path)
     }
 
@@ -88,7 +90,7 @@ fn list(
     root: &Path,
     folder: &str,
     depth: usize,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<TreeEntry>,
 ) -> Result<(), RecipeError> {
     let here = root.join(folder);
     if depth > MOST_DEPTH {
@@ -110,13 +112,13 @@ fn list(
         let data = at.symlink_metadata().map_err(failed(&at))?;
         let kind = if data.is_dir() {
             list(root, &path, depth + 1, entries)?;
-            Kind::Folder
+            TreeEntryKind::Folder
         } else if data.is_symlink() {
             let target = fs::read_link(&at).map_err(failed(&at))?;
             let target = target.into_os_string().into_string();
-            Kind::Link(target.map_err(|_| refused(&at, "the link's text is not UTF-8"))?)
+            TreeEntryKind::Link(target.map_err(|_| refused(&at, "the link's text is not UTF-8"))?)
         } else if data.is_file() {
-            Kind::File {
+            TreeEntryKind::File {
                 size: data.len(),
                 executable: data.permissions().mode() & 0o111 != 0,
             }
@@ -126,23 +128,23 @@ fn list(
         if entries.len() == MOST_ENTRIES {
             return Err(refused(root, "it has too many files"));
         }
-        entries.push(Entry { path, kind });
+        entries.push(TreeEntry { path, kind });
     }
     Ok(())
 }
 
-fn digest(root: &Path, entries: &[Entry]) -> Result<String, RecipeError> {
+fn digest(root: &Path, entries: &[TreeEntry]) -> Result<String, RecipeError> {
     let mut hash = Sha256Hex::default();
     let mut piece = vec![0; PIECE];
     for entry in entries {
         hash.update_sized(entry.path.as_bytes());
         match &entry.kind {
-            Kind::Folder => hash.update(b"d"),
-            Kind::Link(target) => {
+            TreeEntryKind::Folder => hash.update(b"d"),
+            TreeEntryKind::Link(target) => {
                 hash.update(b"l");
                 hash.update_sized(target.as_bytes());
             }
-            Kind::File { size, executable } => {
+            TreeEntryKind::File { size, executable } => {
                 hash.update(if *executable { b"x" } else { b"f" });
                 hash.update(&size.to_le_bytes());
                 let path = root.join(&entry.path);

@@ -110,11 +110,11 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// Size and digest of the kernel.
-    pub kernel: Part,
+    pub kernel: ImageFile,
     /// Size and digest of the initramfs.
-    pub initrd: Part,
+    pub initrd: ImageFile,
     /// Size and digest of the root file system.
-    pub root: Part,
+    pub root: ImageFile,
     /// Every file that comes from no package.
     #[serde(default)]
     pub ours: Vec<OurFile>,
@@ -139,7 +139,7 @@ pub struct Container {
 /// One of the files an image consists of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct ImageFile {
     /// Size in bytes.
     pub size: u64,
     /// SHA-256 in hexadecimal.
@@ -214,7 +214,7 @@ impl Image {
     }
 
     /// Its files: names in its folder, paths, and manifest entries.
-    pub(crate) fn parts(&self) -> [(&'static str, &Path, &Part); 3] {
+    pub(crate) fn parts(&self) -> [(&'static str, &Path, &ImageFile); 3] {
         let of = &self.manifest;
         [
             (KERNEL, &self.kernel, &of.kernel),
@@ -251,7 +251,7 @@ fn check_seal(text: &str, path: &Path) -> Result<(), ManifestError> {
     })
 }
 
-fn check_size(path: &Path, part: &Part) -> Result<(), ManifestError> {
+fn check_size(path: &Path, part: &ImageFile) -> Result<(), ManifestError> {
     let found = fs::metadata(path)
         .map_err(|source| ManifestError::File {
             path: path.to_owned(),
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     /// A manifest of these kernel, initramfs and root file system.
-    fn sample([kernel, initrd, root]: [Part; 3], ours: Vec<OurFile>) -> Manifest {
+    fn sample([kernel, initrd, root]: [ImageFile; 3], ours: Vec<OurFile>) -> Manifest {
         Manifest {
             recipe: "x".to_owned(),
             key: "k".to_owned(),
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_flipped_bit_in_a_manifest_is_found() {
         let dir = tempfile::tempdir().expect("temporary folder");
-        let part = Part {
+        let part = ImageFile {
             size: 3,
             sha256: digest::sha256(b"123"),
         };
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_cut_off_part_is_found() {
         let dir = tempfile::tempdir().expect("temporary folder");
-        let part = |size| Part {
+        let part = |size| ImageFile {
             size,
             sha256: "00".to_owned(),
         };

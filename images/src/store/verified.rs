@@ -20,7 +20,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use serde::{Deserialize, Serialize};
 
 use crate::debian::digest::{self, Sha256Hex};
-use crate::store::manifest::{Image, ManifestError, Part};
+use crate::store::manifest::{Image, ImageFile, ManifestError};
 
 /// Name of the stamps in an image's folder.
 const STAMPS: &str = "verified.toml";
@@ -149,7 +149,7 @@ impl Checker<'_> {
         &mut self,
         name: &str,
         path: &Path,
-        part: &Part,
+        part: &ImageFile,
         file: File,
     ) -> Result<(), ManifestError> {
         let failed = |source| ManifestError::File {

@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::Binary;
-use crate::library::{Found, Object};
+use crate::library::{LibraryLocation, Object};
 
 /// The loader's default folders.
 const FOLDERS: [&str; 6] = [
@@ -69,9 +69,9 @@ impl HostLoader {
     }
 
     /// Returns the library that a program on this host loads.
-    pub fn find(&self, object: &Object, name: &str) -> Option<Found> {
+    pub fn find(&self, object: &Object, name: &str) -> Option<LibraryLocation> {
         let found = self.own(object, name).or_else(|| self.system(name));
-        found.map(|(path, object)| Found::Open(path, object))
+        found.map(|(path, object)| LibraryLocation::Open(path, object))
     }
 }
 

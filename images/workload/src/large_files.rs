@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_devices::virtio::{Disk, DiskError};
 use belljar_images::CacheError;
-use belljar_rootfs::{FileTree, Node, NodeId, NodeKind, TreeError, WriteError, Writer};
+use belljar_rootfs::{ErofsWriter, FileNode, FileTree, NodeId, NodeKind, TreeError, WriteError};
 use twox_hash::XxHash3_128;
 
 /// Length of the smallest large file, in bytes.
@@ -161,7 +161,7 @@ impl LargeFiles {
             other => LargeFilesError::Image(other),
         };
         let whole = image.try_clone().map_err(no_room)?;
-        let mut writer = Writer::on(&tree, whole, folder).map_err(fitting)?;
+        let mut writer = ErofsWriter::on(&tree, whole, folder).map_err(fitting)?;
         let mut hash = XxHash3_128::new();
         for ((name, file), node) in self.files.iter().zip(nodes) {
             hash.write(format!("{name}\0{}\0", file.size).as_bytes());
@@ -180,10 +180,10 @@ impl LargeFiles {
     fn tree(&self) -> Result<(FileTree, Vec<NodeId>), TreeError> {
         let mut tree = FileTree::default();
         let nodes = self.files.iter().map(|(name, file)| {
-            let node = Node {
+            let node = FileNode {
                 kind: NodeKind::File { size: file.size },
                 mode: MODE,
-                ..Node::directory()
+                ..FileNode::directory()
             };
             tree.insert(name.as_bytes(), node)
         });
@@ -194,7 +194,7 @@ impl LargeFiles {
 
 /// Copies the bytes of `file` into the image, and into the hash.
 fn copy(
-    writer: &mut Writer<'_>,
+    writer: &mut ErofsWriter<'_>,
     node: NodeId,
     hash: &mut XxHash3_128,
     name: &str,

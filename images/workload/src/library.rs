@@ -76,7 +76,7 @@ impl Object {
 
 /// The result of a search for a library.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum LibraryLocation {
     /// In a place that has all of its own libraries, too.
     Settled(Binary),
     /// At this path; its own libraries must be searched.
@@ -113,7 +113,10 @@ pub struct Closure {
 
 impl Closure {
     /// Returns the libraries of `program`, each as `find` finds it for the program or library that needs it.
-    pub fn of(program: Object, find: &mut dyn FnMut(&Object, &str) -> Option<Found>) -> Self {
+    pub fn of(
+        program: Object,
+        find: &mut dyn FnMut(&Object, &str) -> Option<LibraryLocation>,
+    ) -> Self {
         let mut closure = Self::default();
         let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut seen = BTreeSet::new();
@@ -133,11 +136,11 @@ impl Closure {
                     None => {
                         closure.missing.insert(name.clone(), object.label.clone());
                     }
-                    Some(Found::Settled(binary)) => {
+                    Some(LibraryLocation::Settled(binary)) => {
                         closure.settled.insert(name.clone());
                         versions.insert(name.clone(), binary.has_versions);
                     }
-                    Some(Found::Open(path, mut found)) => {
+                    Some(LibraryLocation::Open(path, mut found)) => {
                         found.inherited = object.handed_on();
                         versions.insert(name.clone(), found.binary.has_versions.clone());
                         closure.open.insert(name.clone(), path);
@@ -219,8 +222,8 @@ pub fn is_former_part(root: &GuestRoot, name: &str) -> bool {
 }
 
 /// Returns such a library.
-fn former_part(root: &GuestRoot, name: &str) -> Option<Found> {
-    is_former_part(root, name).then(|| Found::Settled(Binary::default()))
+fn former_part(root: &GuestRoot, name: &str) -> Option<LibraryLocation> {
+    is_former_part(root, name).then(|| LibraryLocation::Settled(Binary::default()))
 }
 
 /// Returns the libraries of a program of this host that runs on `root`. MPI and glibc are the image's, and so are all
@@ -230,25 +233,25 @@ pub fn bring(root: &GuestRoot, host: &HostLoader, program: Object) -> Closure {
     Closure::of(program, &mut |object, name| {
         if name.contains('/') {
             let real = root.real(name).filter(|_| name.starts_with('/'))?;
-            return root.binary(&real).map(Found::Settled);
+            return root.binary(&real).map(LibraryLocation::Settled);
         }
         let of_image = root.library(name).and_then(|path| root.binary(&path));
         if Mpi::of_library(name).is_some() || is_of_glibc(name) {
             return of_image
-                .map(Found::Settled)
+                .map(LibraryLocation::Settled)
                 .or_else(|| former_part(root, name));
         }
         if let Some((path, found)) = host.own(object, name) {
-            return Some(Found::Open(path, found));
+            return Some(LibraryLocation::Open(path, found));
         }
         if let Some(binary) = of_image {
             let needs = object.binary.needs_versions.get(name);
             if needs.is_none_or(|needs| needs.is_subset(&binary.has_versions)) {
-                return Some(Found::Settled(binary));
+                return Some(LibraryLocation::Settled(binary));
             }
         }
         let (path, found) = host.system(name)?;
-        Some(Found::Open(path, found))
+        Some(LibraryLocation::Open(path, found))
     })
 }
 
@@ -273,12 +276,12 @@ pub fn in_guest(root: &GuestRoot, library_path: &[String], program: Object) -> C
             Some((real, binary)) if real.starts_with("/root/") => {
                 let folder = Path::new(&real).parent().unwrap_or(Path::new("/"));
                 let found = Object::new(name, folder, binary);
-                Some(Found::Open(PathBuf::from(real), found))
+                Some(LibraryLocation::Open(PathBuf::from(real), found))
             }
-            Some((_, binary)) => Some(Found::Settled(binary)),
+            Some((_, binary)) => Some(LibraryLocation::Settled(binary)),
             None => known()
                 .and_then(|path| root.binary(&path))
-                .map(Found::Settled)
+                .map(LibraryLocation::Settled)
                 .or_else(|| former_part(root, name)),
         }
     })

@@ -9,7 +9,7 @@ use object::elf::{EM_386, EM_AARCH64, EM_X86_64};
 
 use crate::check::{Workload, check};
 use crate::large_files::LargeFiles;
-use crate::library::{Closure, Found, Object, bring};
+use crate::library::{Closure, LibraryLocation, Object, bring};
 use crate::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
 
 /// A folder of programs that gcc compiled; `None` without gcc.
@@ -341,7 +341,9 @@ fn libraries_that_are_too_old_are_told_with_the_version() {
         ..Binary::default()
     };
     let program = Object::new("x", Path::new("/"), needing);
-    let closure = Closure::of(program, &mut |_, _| Some(Found::Settled(has.clone())));
+    let closure = Closure::of(program, &mut |_, _| {
+        Some(LibraryLocation::Settled(has.clone()))
+    });
     let lacking = closure.lacking.first().unwrap();
     assert_eq!(lacking.version, "GLIBC_2.38");
     assert_eq!(lacking.newest, Some(vec![2, 36]));
@@ -366,7 +368,10 @@ fn mpi_between_a_program_and_its_library_is_seen() {
                 Path::new("/"),
                 binary(&["libmpi.so.40", "libpetsc.so.3"]),
             );
-            Some(Found::Open(PathBuf::from("/libpetsc.so.3"), found))
+            Some(LibraryLocation::Open(
+                PathBuf::from("/libpetsc.so.3"),
+                found,
+            ))
         }
         _ => None,
     });

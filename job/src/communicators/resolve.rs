@@ -21,7 +21,7 @@ use belljar_trace::{GroupMembers, Making, NewCommunicator, SELF, WORLD};
 use super::groups::{self, GroupSource};
 use super::history::History;
 use super::topology::{Neighbors, Topology};
-use super::{Member, Members, ProcessKey, View};
+use super::{CommunicatorView, Member, Members, ProcessKey};
 
 /// Limit on rounds of retries for communicators that depend on others.
 const MAX_ROUNDS: u32 = 64;
@@ -47,7 +47,7 @@ type Records<'a> = Vec<(ProcessKey, &'a NewCommunicator)>;
 
 /// Each process's view of its communicators, and the groups with which it began epochs on windows, by its own numbers.
 pub(super) type Resolved = (
-    BTreeMap<(ProcessKey, u32), View>,
+    BTreeMap<(ProcessKey, u32), CommunicatorView>,
     BTreeMap<(ProcessKey, u32), Members>,
 );
 
@@ -254,15 +254,15 @@ impl<'a> Resolver<'a> {
         Some(())
     }
 
-    fn views(mut self) -> BTreeMap<(ProcessKey, u32), View> {
-        let mut views: BTreeMap<(ProcessKey, u32), View> = BTreeMap::new();
+    fn views(mut self) -> BTreeMap<(ProcessKey, u32), CommunicatorView> {
+        let mut views: BTreeMap<(ProcessKey, u32), CommunicatorView> = BTreeMap::new();
         for (index, global) in (0usize..).zip(std::mem::take(&mut self.globals)) {
             let identity = global.other_side.unwrap_or(index).min(index) as u32;
             for (process, number) in &global.local {
                 let Some(history) = self.histories.get(process) else {
                     continue;
                 };
-                let view = View {
+                let view = CommunicatorView {
                     identity,
                     members: global.members.clone(),
                     remote: global.remote.clone(),

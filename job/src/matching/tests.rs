@@ -4,7 +4,7 @@ use super::*;
 
 const TO: Member = Member { job: 0, rank: 0 };
 const AT: Place = (0, TO);
-const ANY: Wanted = Wanted {
+const ANY: ReceiveSelector = ReceiveSelector {
     from: None,
     tag: None,
 };
@@ -26,8 +26,8 @@ fn sent(operation: u64) -> Sent {
     }
 }
 
-fn wanted(from: u32, tag: i32) -> Wanted {
-    Wanted {
+fn wanted(from: u32, tag: i32) -> ReceiveSelector {
+    ReceiveSelector {
         from: Some(rank(from)),
         tag: Some(tag),
     }
@@ -41,7 +41,7 @@ struct Test {
 }
 
 impl Test {
-    fn receive(&mut self, wanted: Wanted, operation: u64) {
+    fn receive(&mut self, wanted: ReceiveSelector, operation: u64) {
         let operation = OperationId(operation);
         self.matcher.receive(AT, wanted, operation, &mut self.facts);
     }
@@ -130,7 +130,7 @@ fn a_wildcard_that_was_posted_first_gets_the_first_message() {
 #[test]
 fn a_receive_that_fits_no_message_of_a_wildcard_does_not_wait_for_it() {
     let mut test = Test::default();
-    let tagged = Wanted {
+    let tagged = ReceiveSelector {
         from: None,
         tag: Some(7),
     };
@@ -180,7 +180,7 @@ fn a_receive_that_may_have_been_cancelled_matches_no_later_message() {
 #[test]
 fn channels_of_a_wildcard_that_may_have_been_cancelled_are_doubtful() {
     let mut test = Test::default();
-    let any_tag = Wanted {
+    let any_tag = ReceiveSelector {
         tag: None,
         ..wanted(1, 5)
     };
@@ -199,7 +199,7 @@ fn channels_of_a_wildcard_that_may_have_been_cancelled_are_doubtful() {
 #[test]
 fn a_wildcard_with_a_named_sender_gets_its_first_message() {
     let mut test = Test::default();
-    let any_tag = Wanted {
+    let any_tag = ReceiveSelector {
         from: Some(rank(1)),
         tag: None,
     };
@@ -246,7 +246,7 @@ fn receives_with_several_candidates_and_their_channels_are_lost() {
     test.send(from(3, 1), sent(3));
     assert_eq!(test.found(), [(3, 12)]);
     // One of the first two messages may be left in its channel, so that the next match is unknown.
-    let any_tag = Wanted {
+    let any_tag = ReceiveSelector {
         tag: None,
         ..wanted(1, 5)
     };

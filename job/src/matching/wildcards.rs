@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Channel, Matcher, Place, Posted, Wanted, bounds, channel, lost};
+use super::{Channel, Matcher, Place, Posted, ReceiveSelector, bounds, channel, lost};
 use crate::communicators::Member;
 use crate::operations::fact::{Fact, Loss};
 
@@ -84,14 +84,20 @@ impl Matcher {
     }
 
     /// True if the receive may have taken a message of a doubtful channel.
-    fn is_doubtful(&self, place: Place, wanted: Wanted) -> bool {
+    fn is_doubtful(&self, place: Place, wanted: ReceiveSelector) -> bool {
         let [first, last] = bounds(place);
         let mut doubtful = self.doubtful.range(first..=last);
         doubtful.any(|channel| wanted.takes(channel.from, channel.tag))
     }
 
     /// The channels whose next message a receive may have got that was complete at `at`.
-    fn candidates(&self, place: Place, wanted: Wanted, at: u64, demand: &Demand) -> Vec<Channel> {
+    fn candidates(
+        &self,
+        place: Place,
+        wanted: ReceiveSelector,
+        at: u64,
+        demand: &Demand,
+    ) -> Vec<Channel> {
         let [mut first, mut last] = bounds(place);
         if let Some(from) = wanted.from {
             (first.from, last.from) = (from, from);

@@ -8,7 +8,7 @@ use belljar_mpi::Operation as CollectiveOperation;
 use belljar_trace::Ending;
 
 use crate::communicators::Member;
-use crate::matching::{Channel, Wanted};
+use crate::matching::{Channel, ReceiveSelector};
 
 /// The number of an operation, from 0 in the order in which the events of a trace begin them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +85,7 @@ pub enum Operation {
         /// The receiver.
         to: Member,
         /// The sender and tag that it takes.
-        wanted: Wanted,
+        wanted: ReceiveSelector,
         /// The process's own number of the partitioned request, for a message in partitions.
         partitioned: Option<u32>,
     },
@@ -171,7 +171,7 @@ pub enum Completer {
 
 /// A process's part in a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct MeetingPart {
     /// The process's rank in the communicator, or in its group of an intercommunicator.
     pub rank: u32,
     /// Its operation.
@@ -219,7 +219,7 @@ pub enum Fact {
         /// Its kind.
         turns: Turns,
         /// The part of each process, in order of arrival.
-        parts: Vec<Part>,
+        parts: Vec<MeetingPart>,
     },
     /// The call of the present event completes an operation.
     Completed {

@@ -9,9 +9,9 @@ use std::ops::Deref;
 
 use belljar_mpi::{CallKind, Operation as CollectiveOperation};
 
-use super::fact::{Fact, Loss, MeetingId, Operation, Origin, Part, Turns};
-use super::requests::{Open, Side};
-use super::{Call, Operations};
+use super::fact::{Fact, Loss, MeetingId, MeetingPart, Operation, Origin, Turns};
+use super::requests::{MessageSide, OpenOperation};
+use super::{Operations, ProcessCall};
 use crate::communicators::{Communicators, ProcessKey};
 
 /// Limit on meetings that are followed at once.
@@ -25,7 +25,7 @@ type Key = (u32, Turns, u64);
 struct Gathering {
     key: Key,
     size: u64,
-    parts: Vec<Part>,
+    parts: Vec<MeetingPart>,
 }
 
 /// Meetings that some of their processes have not reached.
@@ -72,7 +72,7 @@ impl Meetings {
     }
 
     /// Adds a process to a meeting.
-    fn come(&mut self, meeting: MeetingId, part: Part, facts: &mut Vec<Fact>) {
+    fn come(&mut self, meeting: MeetingId, part: MeetingPart, facts: &mut Vec<Fact>) {
         let Some(gathering) = self.gatherings.get_mut(&meeting) else {
             return;
         };
@@ -114,10 +114,10 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     /// A process's part in the collective operation with this index.
     pub(super) fn collective(
         &mut self,
-        call: Call<'_>,
+        call: ProcessCall<'_>,
         index: usize,
         facts: &mut Vec<Fact>,
-    ) -> Option<Open> {
+    ) -> Option<OpenOperation> {
         let collective = &call.event.collectives[index];
         let operation = collective.operation;
         let origin = Origin::Collective(index);
@@ -126,7 +126,11 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     }
 
     /// A process's part in a call that others have to reach, other than a collective operation.
-    pub(super) fn meeting(&mut self, call: Call<'_>, facts: &mut Vec<Fact>) -> Option<Open> {
+    pub(super) fn meeting(
+        &mut self,
+        call: ProcessCall<'_>,
+        facts: &mut Vec<Fact>,
+    ) -> Option<OpenOperation> {
         let number = self.windows.meeting(call.event)?;
         // Members missing in the trace are not a loss here: the call has a result of its own.
         self.communicators.identity(call.process, number)?;
@@ -142,12 +146,12 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
 
     fn come(
         &mut self,
-        call: Call<'_>,
+        call: ProcessCall<'_>,
         origin: Origin,
         (turns, number): (Turns, Option<u32>),
         operation: Option<CollectiveOperation>,
         facts: &mut Vec<Fact>,
-    ) -> Option<Open> {
+    ) -> Option<OpenOperation> {
         let communicators = &*self.communicators;
         let place = number.and_then(|number| {
             let identity = communicators.identity(call.process, number)?;
@@ -168,9 +172,10 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             Turns::Collectives => Operation::Collective { meeting, operation },
             Turns::Meetings(_) => Operation::Meeting { meeting, number },
         };
-        let open = self.open(origin, what, Side::Neither, facts);
+        let open = self.open(origin, what, MessageSide::Neither, facts);
         let operation = open.operation;
-        self.meetings.come(meeting, Part { rank, operation }, facts);
+        self.meetings
+            .come(meeting, MeetingPart { rank, operation }, facts);
         self.meetings.bound(facts);
         Some(open)
     }

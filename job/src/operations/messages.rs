@@ -10,19 +10,19 @@ use belljar_trace::{Direction, Peer, Phase, Status};
 
 use super::fact::{Fact, Loss, Operation, OperationId, Origin};
 use super::partitions::partitioned;
-use super::requests::{Open, Receive, Side};
-use super::{Call, Operations};
+use super::requests::{MessageSide, OpenOperation, Receive};
+use super::{Operations, ProcessCall};
 use crate::communicators::Communicators;
-use crate::matching::{Channel, Sent, Wanted};
+use crate::matching::{Channel, ReceiveSelector, Sent};
 
 impl<C: Deref<Target = Communicators>> Operations<C> {
     /// A message that a call sends or receives: the transfer with this index.
     pub(super) fn message(
         &mut self,
-        call: Call<'_>,
+        call: ProcessCall<'_>,
         index: usize,
         facts: &mut Vec<Fact>,
-    ) -> Option<Open> {
+    ) -> Option<OpenOperation> {
         let transfer = &call.event.transfers[index];
         if matches!(transfer.peer, Peer::Null | Peer::Invalid(_)) {
             return None;
@@ -64,7 +64,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                     known: from.is_some() && tag.is_some(),
                     cancellable: transfer.phase != Phase::Done,
                 };
-                let wanted = Wanted { from, tag };
+                let wanted = ReceiveSelector { from, tag };
                 Some(self.receive(call, index, (receive, wanted, partitioned), facts))
             }
         }
@@ -72,16 +72,21 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
 
     fn send(
         &mut self,
-        call: Call<'_>,
+        call: ProcessCall<'_>,
         index: usize,
         (channel, partitioned): (Channel, Option<u32>),
         facts: &mut Vec<Fact>,
-    ) -> Open {
+    ) -> OpenOperation {
         let what = Operation::Send {
             channel,
             partitioned,
         };
-        let open = self.open(Origin::Transfer(index), what, Side::Send(channel), facts);
+        let open = self.open(
+            Origin::Transfer(index),
+            what,
+            MessageSide::Send(channel),
+            facts,
+        );
         self.partitions.sends(call.process, partitioned, open);
         let sent = Sent {
             operation: open.operation,
@@ -94,11 +99,11 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
 
     fn receive(
         &mut self,
-        call: Call<'_>,
+        call: ProcessCall<'_>,
         index: usize,
-        (receive, wanted, partitioned): (Receive, Wanted, Option<u32>),
+        (receive, wanted, partitioned): (Receive, ReceiveSelector, Option<u32>),
         facts: &mut Vec<Fact>,
-    ) -> Open {
+    ) -> OpenOperation {
         let (communicator, to) = (receive.communicator, receive.to);
         let what = Operation::Receive {
             communicator,
@@ -106,7 +111,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             wanted,
             partitioned,
         };
-        let side = Side::Receive(receive);
+        let side = MessageSide::Receive(receive);
         let origin = Origin::Transfer(index);
         let open = match self.matched_before(call, communicator, wanted) {
             Some((operation, known)) => {
@@ -133,9 +138,9 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     /// The receive that a matched probe reserved for the message of this call, and the facts about it.
     fn matched_before(
         &mut self,
-        call: Call<'_>,
+        call: ProcessCall<'_>,
         communicator: u32,
-        wanted: Wanted,
+        wanted: ReceiveSelector,
     ) -> Option<(OperationId, Vec<Fact>)> {
         if call.event.meaning().kind != CallKind::ReceiveMatched {
             return None;
@@ -153,13 +158,13 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     /// Completes a receive at a given time, with its status if the trace has one. No effect on other operations.
     pub(super) fn received(
         &mut self,
-        call: Call<'_>,
-        open: Open,
+        call: ProcessCall<'_>,
+        open: OpenOperation,
         at: u64,
         status: Option<Status>,
         facts: &mut Vec<Fact>,
     ) {
-        let Side::Receive(receive) = open.side else {
+        let MessageSide::Receive(receive) = open.side else {
             return;
         };
         let place = (receive.communicator, receive.to);
@@ -207,14 +212,14 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     }
 
     /// An operation moves no message: it was cancelled, or failed.
-    pub(super) fn withdraw(&mut self, open: Open, facts: &mut Vec<Fact>) {
+    pub(super) fn withdraw(&mut self, open: OpenOperation, facts: &mut Vec<Fact>) {
         match open.side {
-            Side::Receive(receive) => {
+            MessageSide::Receive(receive) => {
                 let place = (receive.communicator, receive.to);
                 self.matcher.withdraw(place, open.operation, facts);
             }
-            Side::Send(channel) => self.matcher.withdraw_send(channel, open.operation),
-            Side::Neither => {}
+            MessageSide::Send(channel) => self.matcher.withdraw_send(channel, open.operation),
+            MessageSide::Neither => {}
         }
     }
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use belljar_mpi::CallKind;
 use belljar_trace::Event;
 
-use super::Call;
+use super::ProcessCall;
 use super::fact::{Fact, OperationId};
-use super::requests::Open;
+use super::requests::OpenOperation;
 use crate::communicators::ProcessKey;
 
 /// Partitioned requests that are followed at once, on each side.
@@ -27,16 +27,21 @@ pub(super) struct Partitions {
 }
 
 impl Partitions {
-    pub(super) fn sends(&mut self, process: ProcessKey, number: Option<u32>, open: Open) {
+    pub(super) fn sends(&mut self, process: ProcessKey, number: Option<u32>, open: OpenOperation) {
         insert(&mut self.sends, process, number, open);
     }
 
-    pub(super) fn receives(&mut self, process: ProcessKey, number: Option<u32>, open: Open) {
+    pub(super) fn receives(
+        &mut self,
+        process: ProcessKey,
+        number: Option<u32>,
+        open: OpenOperation,
+    ) {
         insert(&mut self.receives, process, number, open);
     }
 
     /// Handles a call that makes partitions ready, or found one arrived.
-    pub(super) fn ready(&self, call: Call<'_>, facts: &mut Vec<Fact>) {
+    pub(super) fn ready(&self, call: ProcessCall<'_>, facts: &mut Vec<Fact>) {
         let Some(details) = &call.event.details.0 else {
             return;
         };
@@ -54,7 +59,7 @@ impl Partitions {
     }
 }
 
-fn insert(sides: &mut Sides, process: ProcessKey, number: Option<u32>, open: Open) {
+fn insert(sides: &mut Sides, process: ProcessKey, number: Option<u32>, open: OpenOperation) {
     if let Some(number) = number {
         sides.insert((process, number), open.operation);
         if sides.len() > MOST_PARTITIONED {

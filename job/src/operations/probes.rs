@@ -11,9 +11,9 @@ use belljar_mpi::CallKind;
 
 use super::fact::{Fact, OperationId};
 use super::requests::MOST_REQUESTS;
-use super::{Call, Operations};
+use super::{Operations, ProcessCall};
 use crate::communicators::{Communicators, ProcessKey};
-use crate::matching::{Channel, Wanted};
+use crate::matching::{Channel, ReceiveSelector};
 
 /// Receives of matched messages that have not begun.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl MatchedProbes {
 
 impl<C: Deref<Target = Communicators>> Operations<C> {
     /// Handles a message that a call found, without receiving it.
-    pub(super) fn probe(&mut self, call: Call<'_>, facts: &mut Vec<Fact>) {
+    pub(super) fn probe(&mut self, call: ProcessCall<'_>, facts: &mut Vec<Fact>) {
         let event = call.event;
         let kind = event.meaning().kind;
         if !matches!(kind, CallKind::Probe | CallKind::ProbeMatched) || event.failed() {
@@ -94,7 +94,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         self.next += 1;
         waiting.push_back((channel, receive));
         self.matched_probes.held.insert(receive, Vec::new());
-        let wanted = Wanted {
+        let wanted = ReceiveSelector {
             from: Some(channel.from),
             tag: Some(channel.tag),
         };

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Call;
+use super::ProcessCall;
 use super::fact::{Fact, Loss, OperationId};
 use crate::communicators::{Member, ProcessKey};
 use crate::matching::Channel;
@@ -16,14 +16,14 @@ pub(super) const MOST_REQUESTS: usize = 1 << 16;
 
 /// An operation that is not complete.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
+pub(super) struct OpenOperation {
     pub(super) operation: OperationId,
-    pub(super) side: Side,
+    pub(super) side: MessageSide,
 }
 
 /// The side of a message that an operation is.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Side {
+pub(super) enum MessageSide {
     Send(Channel),
     Receive(Receive),
     /// Not a message.
@@ -46,14 +46,14 @@ pub(super) struct Receive {
 
 /// The open requests of all processes.
 #[derive(Debug, Default)]
-pub(super) struct Requests(BTreeMap<ProcessKey, BTreeMap<u64, Vec<Open>>>);
+pub(super) struct Requests(BTreeMap<ProcessKey, BTreeMap<u64, Vec<OpenOperation>>>);
 
 impl Requests {
     /// Stores the operations of the requests that a call returned.
     pub(super) fn insert(
         &mut self,
-        call: Call<'_>,
-        begun: Vec<Option<Open>>,
+        call: ProcessCall<'_>,
+        begun: Vec<Option<OpenOperation>>,
         facts: &mut Vec<Fact>,
     ) {
         match call.event.started.as_slice() {
@@ -86,7 +86,7 @@ impl Requests {
         &mut self,
         process: ProcessKey,
         request: u64,
-        operations: Vec<Open>,
+        operations: Vec<OpenOperation>,
         facts: &mut Vec<Fact>,
     ) {
         let own = self.0.entry(process).or_default();
@@ -101,7 +101,7 @@ impl Requests {
     }
 
     /// The operations of a completed request.
-    pub(super) fn take(&mut self, process: ProcessKey, request: u64) -> Vec<Open> {
+    pub(super) fn take(&mut self, process: ProcessKey, request: u64) -> Vec<OpenOperation> {
         let own = self.0.get_mut(&process);
         own.and_then(|own| own.remove(&request)).unwrap_or_default()
     }

@@ -5,7 +5,7 @@ use belljar_trace::{Event, TraceHeader};
 use belljar_tracer::scripted::{Guest, int};
 use belljar_tracer::{NodeTracer, Selection};
 
-use super::fact::{Completer, Fact, Loss, Operation, OperationId, Origin, Part, Turns};
+use super::fact::{Completer, Fact, Loss, MeetingPart, Operation, OperationId, Origin, Turns};
 use super::{Operations, requests};
 use crate::communicators::{Collector, Communicators};
 
@@ -141,7 +141,7 @@ fn a_collective_operation_is_met_by_its_last_process() {
     let Some(Fact::Met { turns, parts, .. }) = met.map(|at| &facts[at]) else {
         panic!("{facts:?}");
     };
-    let part = |rank, operation| Part {
+    let part = |rank, operation| MeetingPart {
         rank,
         operation: OperationId(operation),
     };

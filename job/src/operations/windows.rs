@@ -12,8 +12,8 @@ use belljar_mpi::{CallKind, Epoch, Meeting, Object};
 use belljar_trace::{Event, Fact as Told, MpiLibrary, Phase, WORLD};
 
 use super::fact::{Fact, Locking, Loss, Operation, Origin, Signal, WindowId};
-use super::requests::{Open, Side};
-use super::{Begun, Call, Operations};
+use super::requests::{MessageSide, OpenOperation};
+use super::{Begun, Operations, ProcessCall};
 use crate::communicators::{Communicators, Member, ProcessKey};
 
 /// Limit on windows of all processes that are followed.
@@ -43,7 +43,7 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Records the window that a call creates.
-    pub(super) fn learn(&mut self, call: Call<'_>, communicators: &Communicators) {
+    pub(super) fn learn(&mut self, call: ProcessCall<'_>, communicators: &Communicators) {
         let event = call.event;
         if !event.meaning().makes_window() || self.own.len() >= MOST_WINDOWS {
             return;
@@ -64,7 +64,7 @@ impl Windows {
     }
 
     /// Removes the window that a call frees.
-    pub(super) fn forget(&mut self, call: Call<'_>) {
+    pub(super) fn forget(&mut self, call: ProcessCall<'_>) {
         let frees = call.event.meaning().kind == CallKind::Free(Object::Window);
         if let Some(own) = own_number(call.event).filter(|_| frees) {
             self.own.remove(&(call.process, own));
@@ -98,8 +98,8 @@ fn own_number(event: &Event) -> Option<u32> {
 
 /// An access, or an answer that accesses need, until a synchronisation completes it.
 #[derive(Clone, Copy, Debug)]
-struct Access {
-    open: Open,
+struct WindowAccess {
+    open: OpenOperation,
     /// The window, by the process's own number.
     window: Option<u32>,
     target: Member,
@@ -107,10 +107,16 @@ struct Access {
 
 /// Accesses of each process that are not complete.
 #[derive(Debug, Default)]
-pub(super) struct Accesses(BTreeMap<ProcessKey, Vec<Access>>);
+pub(super) struct Accesses(BTreeMap<ProcessKey, Vec<WindowAccess>>);
 
 impl Accesses {
-    fn push(&mut self, call: Call<'_>, open: Open, target: Member, facts: &mut Vec<Fact>) {
+    fn push(
+        &mut self,
+        call: ProcessCall<'_>,
+        open: OpenOperation,
+        target: Member,
+        facts: &mut Vec<Fact>,
+    ) {
         let own = self.0.entry(call.process).or_default();
         if own.len() >= MOST_ACCESSES {
             facts.push(Fact::Lost {
@@ -120,7 +126,7 @@ impl Accesses {
             return;
         }
         let window = own_number(call.event);
-        own.push(Access {
+        own.push(WindowAccess {
             open,
             window,
             target,
@@ -128,12 +134,16 @@ impl Accesses {
     }
 
     /// Removes the accesses that a synchronisation completes: on its window, and to the process that it names.
-    pub(super) fn ended(&mut self, call: Call<'_>, target: Option<Member>) -> Vec<Open> {
+    pub(super) fn ended(
+        &mut self,
+        call: ProcessCall<'_>,
+        target: Option<Member>,
+    ) -> Vec<OpenOperation> {
         let window = own_number(call.event);
         let Some(own) = self.0.get_mut(&call.process) else {
             return Vec::new();
         };
-        let ends = |access: &mut Access| {
+        let ends = |access: &mut WindowAccess| {
             let same = access.window.zip(window).is_none_or(|(a, b)| a == b);
             same && target.is_none_or(|target| target == access.target)
         };
@@ -163,7 +173,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     /// the epoch.
     pub(super) fn access(
         &mut self,
-        call: Call<'_>,
+        call: ProcessCall<'_>,
         index: usize,
         begun: &mut Begun,
         facts: &mut Vec<Fact>,
@@ -182,7 +192,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                     communicator,
                     target,
                 };
-                Some((self.open(origin, what, Side::Neither, facts), target))
+                Some((self.open(origin, what, MessageSide::Neither, facts), target))
             }
             None => {
                 if !matches!(transfer.peer, belljar_trace::Peer::Null) {
@@ -208,7 +218,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     }
 
     /// Handles a lock or unlock of a window, at one process or at all.
-    pub(super) fn lock(&mut self, call: Call<'_>, begun: &mut Begun, facts: &mut Vec<Fact>) {
+    pub(super) fn lock(&mut self, call: ProcessCall<'_>, begun: &mut Begun, facts: &mut Vec<Fact>) {
         let event = call.event;
         let shared = event.implementation.lock_shared();
         let how = match event.meaning().epoch() {
@@ -247,13 +257,18 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                 target,
                 how,
             };
-            let open = self.open(Origin::Call, what, Side::Neither, facts);
+            let open = self.open(Origin::Call, what, MessageSide::Neither, facts);
             self.answered(call, (open, target), how != Locking::Release, begun, facts);
         }
     }
 
     /// Begins or ends an epoch between the processes of a group.
-    pub(super) fn epoch(&mut self, call: Call<'_>, begun: &mut Begun, facts: &mut Vec<Fact>) {
+    pub(super) fn epoch(
+        &mut self,
+        call: ProcessCall<'_>,
+        begun: &mut Begun,
+        facts: &mut Vec<Fact>,
+    ) {
         let event = call.event;
         let over = event.details.0.as_ref().is_some_and(|details| details.over);
         let (exposes, begins) = match event.meaning().epoch() {
@@ -296,7 +311,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                     signal,
                 },
             };
-            let open = self.open(Origin::Call, what, Side::Neither, facts);
+            let open = self.open(Origin::Call, what, MessageSide::Neither, facts);
             self.answered(call, (open, other), begins && !exposes, begun, facts);
         }
     }
@@ -304,8 +319,8 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     /// Completes an operation with its call; with Open MPI, an operation that only permits accesses completes with them.
     fn answered(
         &mut self,
-        call: Call<'_>,
-        (open, target): (Open, Member),
+        call: ProcessCall<'_>,
+        (open, target): (OpenOperation, Member),
         begins: bool,
         begun: &mut Begun,
         facts: &mut Vec<Fact>,
@@ -317,7 +332,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     }
 
     /// The group with which a call begins an epoch.
-    fn group(&self, call: Call<'_>, facts: &mut Vec<Fact>) -> Option<Vec<Member>> {
+    fn group(&self, call: ProcessCall<'_>, facts: &mut Vec<Fact>) -> Option<Vec<Member>> {
         let number = call
             .event
             .details

@@ -25,7 +25,7 @@ pub(super) type Sums = BTreeMap<(usize, u8), (u64, u64)>;
 
 /// A class of similar rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Class {
+pub(crate) struct RowClass {
     /// The row that represents the others.
     pub(crate) representative: usize,
     /// All of them, as ranges of consecutive rows, each by the first and the last.
@@ -37,7 +37,7 @@ type Shares = Vec<(u8, u64)>;
 
 /// The properties of a row that are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Profile {
+struct RowProfile {
     time: Shares,
     calls: Shares,
 }
@@ -75,7 +75,7 @@ fn variation(a: &Shares, b: &Shares) -> u64 {
     }
 }
 
-impl Profile {
+impl RowProfile {
     fn distance(&self, other: &Self) -> u64 {
         let time = variation(&self.time, &other.time);
         time.max(variation(&self.calls, &other.calls))
@@ -101,7 +101,7 @@ impl Profile {
 }
 
 /// Returns profiles of rows, by their sums and durations.
-fn profiles(sums: &Sums, lengths: &[u64]) -> Vec<Profile> {
+fn profiles(sums: &Sums, lengths: &[u64]) -> Vec<RowProfile> {
     let rows = lengths.iter().enumerate();
     let of = |row| sums.range((row, 0)..=(row, u8::MAX));
     let profiles = rows.map(|(row, length)| {
@@ -111,7 +111,7 @@ fn profiles(sums: &Sums, lengths: &[u64]) -> Vec<Profile> {
         let outside = (0, share(length - inside, length));
         let times = of(row).map(|((_, function), (_, time))| (*function, share(*time, length)));
         let calls = of(row).map(|((_, function), (calls, _))| (*function, share(*calls, all)));
-        Profile {
+        RowProfile {
             time: std::iter::once(outside).chain(times).collect(),
             calls: calls.collect(),
         }
@@ -120,7 +120,7 @@ fn profiles(sums: &Sums, lengths: &[u64]) -> Vec<Profile> {
 }
 
 /// Returns classes of rows, by their sums and durations; in the order of their first rows.
-pub(super) fn classes(sums: &Sums, lengths: &[u64]) -> Vec<Class> {
+pub(super) fn classes(sums: &Sums, lengths: &[u64]) -> Vec<RowClass> {
     let profiles = profiles(sums, lengths);
     let mut representatives = traversed(&profiles);
     let mut nearest = assigned(&profiles, &representatives);
@@ -132,12 +132,12 @@ pub(super) fn classes(sums: &Sums, lengths: &[u64]) -> Vec<Class> {
         representatives = chosen;
         nearest = assigned(&profiles, &representatives);
     }
-    let mut classes: Vec<Class> = Vec::new();
+    let mut classes: Vec<RowClass> = Vec::new();
     for (class, representative) in representatives.iter().enumerate() {
         let rows = (0..nearest.len()).filter(|row| nearest[*row] == class);
         let rows = ranges(rows);
         if !rows.is_empty() {
-            classes.push(Class {
+            classes.push(RowClass {
                 representative: *representative,
                 rows,
             });
@@ -148,7 +148,7 @@ pub(super) fn classes(sums: &Sums, lengths: &[u64]) -> Vec<Class> {
 }
 
 /// Returns rows far from each other, by farthest-first traversal.
-fn traversed(profiles: &[Profile]) -> Vec<usize> {
+fn traversed(profiles: &[RowProfile]) -> Vec<usize> {
     let Some(first) = profiles.first() else {
         return Vec::new();
     };
@@ -168,8 +168,8 @@ fn traversed(profiles: &[Profile]) -> Vec<usize> {
 }
 
 /// Returns each row's class, by the nearest representative.
-fn assigned(profiles: &[Profile], representatives: &[usize]) -> Vec<usize> {
-    let of = |own: &Profile| {
+fn assigned(profiles: &[RowProfile], representatives: &[usize]) -> Vec<usize> {
+    let of = |own: &RowProfile| {
         let classes = 0..representatives.len();
         let nearest = classes.min_by_key(|class| own.distance(&profiles[representatives[*class]]));
         nearest.unwrap_or(0)
@@ -178,10 +178,10 @@ fn assigned(profiles: &[Profile], representatives: &[usize]) -> Vec<usize> {
 }
 
 /// Returns each class's row that is nearest to its mean.
-fn chosen(profiles: &[Profile], before: &[usize], nearest: &[usize]) -> Vec<usize> {
+fn chosen(profiles: &[RowProfile], before: &[usize], nearest: &[usize]) -> Vec<usize> {
     let classes = before.iter().enumerate().map(|(class, before)| {
         let members = || (0..profiles.len()).filter(move |row| nearest[*row] == class);
-        let mean = Profile::mean(members().map(|row| &profiles[row]));
+        let mean = RowProfile::mean(members().map(|row| &profiles[row]));
         let best = members().min_by_key(|row| profiles[*row].distance(&mean));
         best.unwrap_or(*before)
     });

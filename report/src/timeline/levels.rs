@@ -4,7 +4,7 @@
 //! computed from the rounded values of the scale below. Memory only holds the result: calls come one by one, those of a row in the order of time. Filled by
 //! `timeline`.
 
-use crate::pack::{Numbers, Packed};
+use crate::pack::{Packed, PackedNumbers};
 
 /// Most buckets of all rows at the finest scale together.
 const MOST: usize = 1 << 21;
@@ -14,20 +14,20 @@ const MOST_POWER: u32 = 13;
 
 /// Time that a row spends in functions during one bucket.
 #[derive(Clone, Debug, Default)]
-struct Open {
+struct OpenBucket {
     bucket: usize,
     times: Vec<(u8, u64)>,
 }
 
 /// One scale.
 #[derive(Clone, Debug)]
-struct Level {
+struct TimelineScale {
     buckets: usize,
     /// Values row by row.
     dominant: Vec<u8>,
     share: Vec<u8>,
     wait: Vec<u64>,
-    open: Vec<Open>,
+    open: Vec<OpenBucket>,
 }
 
 /// Buckets of all scales.
@@ -37,7 +37,7 @@ pub(crate) struct Levels {
     /// Length of a bucket at the finest scale, in picoseconds.
     width: u64,
     rows: usize,
-    levels: Vec<Level>,
+    levels: Vec<TimelineScale>,
 }
 
 impl Levels {
@@ -45,12 +45,12 @@ impl Levels {
     pub(crate) fn new(rows: usize, from: u64, to: u64) -> Self {
         let power = (MOST / rows.max(1)).max(1).ilog2();
         let power = power.clamp(LEAST_POWER, MOST_POWER);
-        let level = |power: u32| Level {
+        let level = |power: u32| TimelineScale {
             buckets: 1 << power,
             dominant: vec![0; rows << power],
             share: vec![0; rows << power],
             wait: vec![0; rows << power],
-            open: vec![Open::default(); rows],
+            open: vec![OpenBucket::default(); rows],
         };
         Self {
             from,
@@ -109,7 +109,7 @@ impl Levels {
     /// Ends a row's bucket: its sums are added to the bucket of the next scale.
     fn close(&mut self, level: usize, row: usize) {
         let own = &mut self.levels[level];
-        let Open { bucket, times } = std::mem::take(&mut own.open[row]);
+        let OpenBucket { bucket, times } = std::mem::take(&mut own.open[row]);
         let Some((function, _)) = times
             .iter()
             .max_by_key(|(function, time)| (*time, 255 - function))
@@ -156,7 +156,7 @@ impl Levels {
     /// Returns all scales for the page, the finest first: its buckets' functions, shares and waits, row by row. Waits are binary logarithms, times four and
     /// rounded up, so they are at most a fifth too long.
     pub(crate) fn packed(&self) -> Packed {
-        let mut numbers = Numbers::default();
+        let mut numbers = PackedNumbers::default();
         for level in &self.levels {
             numbers.push(level.buckets as u64);
             numbers.bytes(&level.dominant);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::pack::{Numbers, Packed};
+use crate::pack::{Packed, PackedNumbers};
 
 /// Number of calls of a page.
 const CALLS: usize = 8192;
@@ -29,7 +29,7 @@ pub(crate) struct OneCall<'a> {
 
 /// A message with both sides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message {
+pub(crate) struct TimelineMessage {
     pub(crate) from: usize,
     pub(crate) to: usize,
     /// The entry of the call that sent it.
@@ -64,7 +64,7 @@ pub(crate) struct PageIndex {
 
 /// All pages.
 #[derive(Debug)]
-pub(crate) struct Pages {
+pub(crate) struct TimelinePages {
     /// Most bytes of the pages in the file.
     budget: usize,
     /// One of this many pages is kept.
@@ -72,7 +72,7 @@ pub(crate) struct Pages {
     size: usize,
     kept: Vec<(PageIndex, Packed)>,
     next: usize,
-    open: Open,
+    open: OpenPage,
 }
 
 /// Marks a number in words whose numbers are stored separately.
@@ -105,20 +105,20 @@ fn apart(words: &str) -> (String, Vec<u64>) {
 
 /// The page that is currently filled.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenPage {
     from: u64,
     to: u64,
     calls: usize,
-    columns: [Numbers; 6],
+    columns: [PackedNumbers; 6],
     /// The end of the row's last call.
     ends: BTreeMap<usize, u64>,
     words: BTreeMap<String, u64>,
     in_order: Vec<String>,
-    messages: Vec<Message>,
+    messages: Vec<TimelineMessage>,
     waits: Vec<Wait>,
 }
 
-impl Open {
+impl OpenPage {
     fn spans(&mut self, from: u64, to: u64) {
         let empty = self.calls == 0 && self.messages.is_empty() && self.waits.is_empty();
         self.from = if empty { from } else { self.from.min(from) };
@@ -126,7 +126,7 @@ impl Open {
     }
 }
 
-impl Pages {
+impl TimelinePages {
     /// Creates an empty set with this many bytes in the file.
     pub(crate) fn new(budget: usize) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Pages {
             size: 0,
             kept: Vec::new(),
             next: 0,
-            open: Open::default(),
+            open: OpenPage::default(),
         }
     }
 
@@ -178,7 +178,7 @@ impl Pages {
     }
 
     /// Adds a message.
-    pub(crate) fn message(&mut self, message: Message) {
+    pub(crate) fn message(&mut self, message: TimelineMessage) {
         if self.wanted() && self.open.messages.len() < MOST_BESIDES {
             self.open
                 .spans(message.sent.min(message.received), message.received);
@@ -228,9 +228,9 @@ impl Pages {
     }
 }
 
-impl Open {
+impl OpenPage {
     fn packed(&self) -> Packed {
-        let mut numbers = Numbers::default();
+        let mut numbers = PackedNumbers::default();
         numbers.push(self.calls as u64);
         let [columns @ .., in_words] = &self.columns;
         columns.iter().for_each(|column| numbers.append(column));
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     fn filled(calls: usize, budget: usize) -> (Vec<(PageIndex, Packed)>, usize) {
-        let mut pages = Pages::new(budget);
+        let mut pages = TimelinePages::new(budget);
         for number in 0..calls {
             // Times that do not pack well.
             let entry = number as u64 * 1_000_000;

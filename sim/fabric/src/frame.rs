@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use segment::Segment;
+use segment::SegmentHeader;
 pub use segment::{HEADERS, MARK_BYTES, headers};
 
 /// An Ethernet frame from destination address to payload, without preamble and checksum, as a NIC passes it on. Zeros at its end may be stored as a
@@ -30,7 +30,7 @@ enum Content {
     /// As the host's NIC sent them.
     Given(Arc<[u8]>),
     /// A segment of a host without a guest.
-    Made(Segment),
+    Made(SegmentHeader),
 }
 
 /// A frame's first bytes.
@@ -83,7 +83,7 @@ impl Frame {
     /// A segment with this number of bytes of data, 65536 at most, between two hosts without guests: [headers] with a mark, and zeros.
     pub fn segment(from: u32, to: u32, mark: [u8; MARK_BYTES], data: u32) -> Self {
         Self {
-            content: Content::Made(Segment { from, to, mark }),
+            content: Content::Made(SegmentHeader { from, to, mark }),
             zeros: data.min(MOST_ZEROS),
         }
     }

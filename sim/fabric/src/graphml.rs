@@ -17,14 +17,14 @@ pub type Data = BTreeMap<String, String>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// In the file's order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<GraphNode>,
     /// In the file's order. In a directed graph an edge and its reverse are one.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<GraphEdge>,
 }
 
 /// A node of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct GraphNode {
     /// Its name: letters, digits and `_.:` only, beginning with a letter or digit.
     pub id: String,
     /// Its data.
@@ -33,7 +33,7 @@ pub struct Node {
 
 /// An edge of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edge {
+pub struct GraphEdge {
     /// Indices of the nodes at its ends.
     pub ends: [usize; 2],
     /// Its data.
@@ -212,7 +212,7 @@ impl Parser {
             return Err(format!("there are two nodes `{id}`"));
         }
         let data = self.defaults("node");
-        self.graph.nodes.push(Node { id, data });
+        self.graph.nodes.push(GraphNode { id, data });
         self.within = Within::Node;
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Parser {
         // Its nodes may follow the edge.
         self.ends.push((names, directed));
         let ends = [0; 2];
-        self.graph.edges.push(Edge { ends, data });
+        self.graph.edges.push(GraphEdge { ends, data });
         self.within = Within::Edge;
         Ok(())
     }

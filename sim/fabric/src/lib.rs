@@ -40,7 +40,7 @@ pub use frame::{
 pub use impairment::{Impairment, ImpairmentError, Outage};
 pub use link::{LinkSpec, LinkStatistics};
 pub use network::{
-    Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings, Traffic,
+    Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings, TrafficClass,
 };
 pub use path::Paths;
 pub use routing::{ForwardingTables, LinkUsage, Routes, Routing, RoutingError, TableError};

@@ -49,14 +49,14 @@ pub struct Delivery {
     /// Destination host.
     pub host: u32,
     /// Traffic class of the frame.
-    pub traffic: Traffic,
+    pub traffic: TrafficClass,
     /// The frame.
     pub frame: Frame,
 }
 
 /// Class of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traffic {
+pub enum TrafficClass {
     /// Traffic of nodes.
     Nodes,
     /// Traffic between hosts without guests: it affects nodes only through queues.
@@ -118,7 +118,7 @@ const KIND_SENT: u8 = 0;
 const KIND_ARRIVAL: u8 = 1;
 
 #[derive(Clone, Debug)]
-enum Event {
+enum NetworkEvent {
     /// A host sends a frame.
     Sent { host: u32, frame: Frame },
     /// A frame's last bit reaches a switch over a link.
@@ -145,9 +145,9 @@ pub struct Fabric {
     /// By link, then by direction.
     ports: Vec<[Port; 2]>,
     router: Router,
-    events: EventQueue<Event>,
+    events: EventQueue<NetworkEvent>,
     /// Events of background traffic: no node receives any of it, so nodes need not wait for it.
-    background: EventQueue<Event>,
+    background: EventQueue<NetworkEvent>,
     /// In order of time.
     changes: Vec<Change>,
     /// Number of past changes.
@@ -265,12 +265,12 @@ impl Fabric {
     /// `host` sends a frame at `time`. Frames of one host must come in order of
     /// time; `sequence` counts them.
     pub fn send(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
-        self.send_as(Traffic::Nodes, time, (host, sequence), frame);
+        self.send_as(TrafficClass::Nodes, time, (host, sequence), frame);
     }
 
     /// The same for a host without a guest, which sends no frames to nodes. A host uses only one of both functions.
     pub fn send_background(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
-        self.send_as(Traffic::Background, time, (host, sequence), frame);
+        self.send_as(TrafficClass::Background, time, (host, sequence), frame);
     }
 
     /// Sends a frame at `time` without an event: the fabric has no event before `time`, and its events at `time` follow the frame. Frames of all hosts must come in order
@@ -279,12 +279,12 @@ impl Fabric {
         debug_assert!(self.next_time().is_none_or(|next| next >= time));
         self.change(time);
         let over = (self.topology.link_of(host), Direction::Up);
-        self.transmit(time, over, None, (frame, Traffic::Background));
+        self.transmit(time, over, None, (frame, TrafficClass::Background));
     }
 
     fn send_as(
         &mut self,
-        traffic: Traffic,
+        traffic: TrafficClass,
         time: Time,
         (host, sequence): (u32, u64),
         frame: Frame,
@@ -295,13 +295,14 @@ impl Fabric {
             source: host,
             sequence,
         };
-        self.queue(traffic).push(key, Event::Sent { host, frame });
+        self.queue(traffic)
+            .push(key, NetworkEvent::Sent { host, frame });
     }
 
-    fn queue(&mut self, traffic: Traffic) -> &mut EventQueue<Event> {
+    fn queue(&mut self, traffic: TrafficClass) -> &mut EventQueue<NetworkEvent> {
         match traffic {
-            Traffic::Nodes => &mut self.events,
-            Traffic::Background => &mut self.background,
+            TrafficClass::Nodes => &mut self.events,
+            TrafficClass::Background => &mut self.background,
         }
     }
 
@@ -320,12 +321,12 @@ impl Fabric {
     }
 
     /// The next event before `end`, of all traffic in one order.
-    fn pop_before(&mut self, end: Time) -> Option<(EventKey, Event, Traffic)> {
+    fn pop_before(&mut self, end: Time) -> Option<(EventKey, NetworkEvent, TrafficClass)> {
         let traffic = match (self.events.is_empty(), self.background.is_empty()) {
-            (_, true) => Traffic::Nodes,
-            (true, false) => Traffic::Background,
-            _ if self.background.next_key() < self.events.next_key() => Traffic::Background,
-            _ => Traffic::Nodes,
+            (_, true) => TrafficClass::Nodes,
+            (true, false) => TrafficClass::Background,
+            _ if self.background.next_key() < self.events.next_key() => TrafficClass::Background,
+            _ => TrafficClass::Nodes,
         };
         let (key, event) = self.queue(traffic).pop_before(end)?;
         Some((key, event, traffic))
@@ -339,16 +340,16 @@ impl Fabric {
         while let Some((key, event, traffic)) = self.pop_before(end) {
             self.change(key.time);
             match event {
-                Event::Sent { host, frame } => {
+                NetworkEvent::Sent { host, frame } => {
                     let link = self.topology.link_of(host);
-                    let counted = (traffic == Traffic::Nodes).then(|| frame.clone());
+                    let counted = (traffic == TrafficClass::Nodes).then(|| frame.clone());
                     let over = (link, Direction::Up);
                     let accepted = self.transmit(key.time, over, None, (frame, traffic));
                     if let Some(sent) = counted.filter(|_| accepted) {
                         self.wire.note(host, self.topology.hosts(), &sent.head());
                     }
                 }
-                Event::Arrival {
+                NetworkEvent::Arrival {
                     link,
                     direction,
                     via,
@@ -375,7 +376,7 @@ impl Fabric {
         time: Time,
         (over, direction): (LinkId, Direction),
         via: Option<u32>,
-        (frame, traffic): (Frame, Traffic),
+        (frame, traffic): (Frame, TrafficClass),
     ) {
         let Endpoint::Switch(switch) = self.far_end(over, direction) else {
             return;
@@ -425,7 +426,7 @@ impl Fabric {
         ready: Time,
         switch: u32,
         over: LinkId,
-        (frame, traffic): (&Frame, Traffic),
+        (frame, traffic): (&Frame, TrafficClass),
     ) {
         if !self.router.floods(&self.topology, over) {
             return;
@@ -445,7 +446,7 @@ impl Fabric {
         ready: Time,
         (link, direction): (LinkId, Direction),
         via: Option<u32>,
-        (frame, traffic): (Frame, Traffic),
+        (frame, traffic): (Frame, TrafficClass),
     ) -> bool {
         let port = &mut self.ports[link as usize][direction.index()];
         let source = port_number(link, direction);
@@ -483,7 +484,7 @@ impl Fabric {
             source,
             sequence,
         };
-        let event = Event::Arrival {
+        let event = NetworkEvent::Arrival {
             link,
             direction,
             via,

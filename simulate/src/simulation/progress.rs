@@ -20,7 +20,7 @@ pub enum Next {
 }
 
 /// Determines the ends of running jobs. Implement it for custom jobs.
-pub trait Progress {
+pub trait JobProgress {
     /// Begins a job at `now`, which is no earlier than any time passed to or returned by this progress: its rank `i` is on host `places[i]`.
     fn begin(&mut self, now: Nanos, job: usize, places: &[u32]);
 
@@ -50,7 +50,7 @@ impl<'a> AsLong<'a> {
     }
 }
 
-impl Progress for AsLong<'_> {
+impl JobProgress for AsLong<'_> {
     fn begin(&mut self, now: Nanos, job: usize, _places: &[u32]) {
         let lasts = self.jobs[job].duration.min(self.jobs[job].estimate);
         self.ends.insert((now.saturating_add(lasts), job));

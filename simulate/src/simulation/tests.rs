@@ -3,7 +3,7 @@ use std::sync::Arc;
 use belljar_fabric::{Routes, Routing};
 
 use super::*;
-use crate::job::{Flow, Pattern, Traffic};
+use crate::job::{JobTraffic, Pattern, RankFlow};
 use crate::mapping::Block;
 use crate::measures::{JobMeasures, Measures};
 use crate::routing::Fabric;
@@ -24,7 +24,7 @@ fn job(arrival: u64, ranks: u32, seconds: u64) -> Job {
         estimate: seconds * SECOND,
         priority: 0,
         run: None,
-        traffic: Arc::new(Traffic::of(Pattern::Ring, ranks, 1_000_000_000)),
+        traffic: Arc::new(JobTraffic::of(Pattern::Ring, ranks, 1_000_000_000)),
     }
 }
 
@@ -90,8 +90,8 @@ fn links_carry_what_jobs_send_while_they_run() {
     let mut jobs = [job(0, 2, 10), job(5, 2, 10)];
     // The second sends across: from host 2 to a host of the other switch.
     jobs[1].ranks = 6;
-    jobs[1].traffic = Arc::new(Traffic {
-        flows: vec![Flow {
+    jobs[1].traffic = Arc::new(JobTraffic {
+        flows: vec![RankFlow {
             from: 0,
             to: 5,
             rate: 3_000_000_000,

@@ -23,11 +23,11 @@ const PAGE: usize = PAGE_SIZE as usize;
 #[derive(Debug, Default)]
 pub struct BesidePages {
     /// Created with the first pair.
-    pages: OnceLock<Mutex<Pages>>,
+    pages: OnceLock<Mutex<MappedPages>>,
 }
 
 #[derive(Debug)]
-struct Pages {
+struct MappedPages {
     /// Host address of the second mapping, which has room for all runs.
     start: usize,
     /// For each place of the second mapping, the page's offset in the region.
@@ -63,7 +63,7 @@ impl BesidePages {
     /// region alone. No other thread may access the two pages during the call.
     pub unsafe fn join(&self, region: *mut u8, low: u64, high: u64) -> bool {
         if self.pages.get().is_none() {
-            let Ok(pages) = Pages::new() else {
+            let Ok(pages) = MappedPages::new() else {
                 return false;
             };
             let _first = self.pages.set(Mutex::new(pages));
@@ -83,11 +83,11 @@ impl BesidePages {
     }
 }
 
-fn lock(pages: &Mutex<Pages>) -> MutexGuard<'_, Pages> {
+fn lock(pages: &Mutex<MappedPages>) -> MutexGuard<'_, MappedPages> {
     pages.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Pages {
+impl MappedPages {
     fn new() -> io::Result<Self> {
         // SAFETY: a new mapping, which replaces no other.
         let start = unsafe {
@@ -177,7 +177,7 @@ impl Pages {
     }
 }
 
-impl Drop for Pages {
+impl Drop for MappedPages {
     fn drop(&mut self) {
         // SAFETY: this value owns the mapping, and no address in it is in use any more: an engine
         // with such an address holds the RAM. The pages' first addresses stay mapped.

@@ -13,7 +13,7 @@ use crate::beside::BesidePages;
 const PAGE_SHIFT: usize = 12;
 
 #[derive(Debug, Default)]
-struct Pages {
+struct WatchedPages {
     watched: Vec<AtomicU64>,
     written: Vec<AtomicU64>,
     any_written: AtomicBool,
@@ -24,7 +24,7 @@ struct Pages {
 /// written since the engine's last query.
 #[derive(Clone, Debug, Default)]
 pub struct CodeWatch {
-    pages: Arc<Pages>,
+    pages: Arc<WatchedPages>,
 }
 
 impl CodeWatch {
@@ -141,7 +141,7 @@ impl NewBitmap for CodeWatch {
         let words = len.div_ceil(1 << PAGE_SHIFT).div_ceil(64);
         let zeroed = || (0..words).map(|_| AtomicU64::new(0)).collect();
         Self {
-            pages: Arc::new(Pages {
+            pages: Arc::new(WatchedPages {
                 watched: zeroed(),
                 written: zeroed(),
                 any_written: AtomicBool::new(false),

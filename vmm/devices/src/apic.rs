@@ -23,7 +23,7 @@ use timer::{Mode, Timer};
 
 pub use access::{Effect, NoSuchRegister};
 pub(crate) use message::Signal;
-pub use message::{Command, Delivery, Message, Shorthand, StartSignal};
+pub use message::{Delivery, InterruptCommand, InterruptMessage, Shorthand, StartSignal};
 
 /// Guest-physical address of the xAPIC page; a guest cannot move it.
 pub const APIC_BASE: u64 = 0xfee0_0000;

@@ -7,7 +7,9 @@
 use belljar_cpu::Cycles;
 use serde::{Deserialize, Serialize};
 
-use crate::apic::{Command, Delivery, Effect, LocalApic, Message, Shorthand, Signal};
+use crate::apic::{
+    Delivery, Effect, InterruptCommand, InterruptMessage, LocalApic, Shorthand, Signal,
+};
 use crate::ioapic::{IoApic, PINS};
 
 /// A time on the clock of the current processor.
@@ -106,7 +108,7 @@ impl InterruptController {
         for pin in (0..PINS).filter(|pin| requests >> pin & 1 == 1) {
             if let Some(message) = self.io.message(pin) {
                 let shorthand = Shorthand::None;
-                let taken = self.send(&Command { message, shorthand }, at);
+                let taken = self.send(&InterruptCommand { message, shorthand }, at);
                 self.io.sent(pin, taken);
             }
         }
@@ -114,7 +116,7 @@ impl InterruptController {
 
     /// Sends `command`. Returns true if some APIC may accept it; a refused level interrupt stays
     /// pending.
-    fn send(&mut self, command: &Command, at: Moment) -> bool {
+    fn send(&mut self, command: &InterruptCommand, at: Moment) -> bool {
         let message = &command.message;
         let Some(signal) = Signal::of(message) else {
             self.undeliverable += 1;
@@ -149,8 +151,8 @@ impl InterruptController {
     }
 }
 
-fn is_meant(command: &Command, local: &LocalApic, is_sender: bool) -> bool {
-    let Message {
+fn is_meant(command: &InterruptCommand, local: &LocalApic, is_sender: bool) -> bool {
+    let InterruptMessage {
         destination,
         logical,
         ..

@@ -4,7 +4,7 @@
 //! is not in service. `interrupts` takes the requests, delivers the messages and reports the
 //! accepted ones back; devices set the lines through the node.
 
-use crate::apic::{Delivery, Message};
+use crate::apic::{Delivery, InterruptMessage};
 use serde::{Deserialize, Serialize};
 
 /// Interrupt inputs.
@@ -87,9 +87,9 @@ impl IoApic {
     }
 
     /// The message that `pin` sends.
-    pub fn message(&self, pin: usize) -> Option<Message> {
+    pub fn message(&self, pin: usize) -> Option<InterruptMessage> {
         let entry = *self.entries.get(pin)?;
-        Some(Message {
+        Some(InterruptMessage {
             vector: entry as u8,
             delivery: Delivery::from_bits((entry >> 8) as u8),
             level: entry & ENTRY_LEVEL != 0,

@@ -18,9 +18,9 @@ pub const SERIAL_PIN: usize = 4;
 
 /// Remembers that the UART raised its interrupt.
 #[derive(Debug, Default)]
-struct Edge(Cell<bool>);
+struct InterruptEdge(Cell<bool>);
 
-impl Trigger for Edge {
+impl Trigger for InterruptEdge {
     type E = Infallible;
 
     fn trigger(&self) -> Result<(), Infallible> {
@@ -40,7 +40,7 @@ pub struct SerialState {
 
 /// A 16550A with an infinitely fast transmitter.
 pub struct Serial {
-    uart: Uart<Edge, NoEvents, Vec<u8>>,
+    uart: Uart<InterruptEdge, NoEvents, Vec<u8>>,
     input: Vec<u8>,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for Serial {
 impl Default for Serial {
     fn default() -> Self {
         Self {
-            uart: Uart::new(Edge::default(), Vec::new()),
+            uart: Uart::new(InterruptEdge::default(), Vec::new()),
             input: Vec::new(),
         }
     }
@@ -109,7 +109,8 @@ impl Serial {
             scratch,
             in_buffer: saved.fifo,
         };
-        self.uart = Uart::from_state(&state, Edge::default(), NoEvents, saved.output).ok()?;
+        self.uart =
+            Uart::from_state(&state, InterruptEdge::default(), NoEvents, saved.output).ok()?;
         // Loading raises an interrupt that was already raised before.
         self.take_interrupt();
         self.input = saved.input;

@@ -37,7 +37,7 @@ pub use entropy::Entropy;
 pub use mmio::{Mmio, MmioState, WINDOW_SIZE};
 pub use net::{Net, NetCounters, NetLink, NetState, Offloads};
 pub use queue::{QueueError, QueueState, Virtqueue};
-pub use window::Window;
+pub use window::RegisterWindow;
 
 /// Errors of a device.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +54,7 @@ pub enum DeviceError {
 ///
 /// ```
 /// use belljar_cpu::{Cycles, GuestRam};
-/// use belljar_devices::virtio::{Device, DeviceError, Mmio, Virtqueue, Window};
+/// use belljar_devices::virtio::{Device, DeviceError, Mmio, RegisterWindow, Virtqueue};
 ///
 /// /// A device that is there and does nothing.
 /// struct Idle;

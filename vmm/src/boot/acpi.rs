@@ -34,7 +34,7 @@ const SDT_HEADER: u32 = 36;
 const BOOT_NO_VGA_NO_MSI: u16 = 1 << 2 | 1 << 3;
 
 /// The tables, to be placed at [`layout::ACPI`].
-pub(super) struct Tables {
+pub(super) struct AcpiTables {
     pub(super) bytes: Vec<u8>,
     /// Guest-physical address of the RSDP.
     pub(super) rsdp: u64,
@@ -55,12 +55,12 @@ impl Area {
 }
 
 /// The tables of a machine with `vcpus` processors and `slots` virtio devices.
-pub(super) fn tables(vcpus: u32, slots: usize) -> Tables {
+pub(super) fn tables(vcpus: u32, slots: usize) -> AcpiTables {
     // The RSDP comes first, where kernels look for it; its final contents need
     // the address of the XSDT, which comes last.
     let mut area = Area::default();
     let rsdp = area.add(&Rsdp::new(OEM, 0));
-    let dsdt = area.add(&Table(dsdt(slots)));
+    let dsdt = area.add(&AcpiTable(dsdt(slots)));
     let fadt = area.add(&fadt(dsdt));
     let madt = area.add(&madt(vcpus));
     let mut xsdt = XSDT::new(OEM, OEM_TABLE, REVISION);
@@ -70,16 +70,16 @@ pub(super) fn tables(vcpus: u32, slots: usize) -> Tables {
     let mut first = Vec::new();
     Rsdp::new(OEM, xsdt).to_aml_bytes(&mut first);
     area.0[..first.len()].copy_from_slice(&first);
-    Tables {
+    AcpiTables {
         bytes: area.0,
         rsdp,
     }
 }
 
 /// A finished table as bytes.
-struct Table(Sdt);
+struct AcpiTable(Sdt);
 
-impl Aml for Table {
+impl Aml for AcpiTable {
     fn to_aml_bytes(&self, sink: &mut dyn acpi_tables::AmlSink) {
         sink.vec(self.0.as_slice());
     }

@@ -14,7 +14,7 @@ const MOST_SEGMENTS: usize = 64;
 
 /// A loadable segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment<'a> {
+pub(super) struct LoadSegment<'a> {
     /// Guest-physical address.
     pub(super) addr: u64,
     /// Its bytes in the file; the rest of it is zero, as fresh memory is.
@@ -27,7 +27,7 @@ pub(super) struct Segment<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ElfFile<'a> {
     pub(super) entry: u64,
-    pub(super) segments: Vec<Segment<'a>>,
+    pub(super) segments: Vec<LoadSegment<'a>>,
     /// Physical address of its 32-bit entry point after the PVH convention.
     pub(super) pvh_entry: Option<u64>,
 }
@@ -82,7 +82,7 @@ impl<'a> ElfFile<'a> {
             if data.len() as u64 > size || addr.checked_add(size).is_none() {
                 return Err("a segment is larger in the file than in memory".to_owned());
             }
-            file.segments.push(Segment { addr, data, size });
+            file.segments.push(LoadSegment { addr, data, size });
         }
         if file.segments.is_empty() {
             return Err("it has nothing to load".to_owned());

@@ -82,18 +82,18 @@ pub enum KernelError {
 pub struct KernelImage {
     path: PathBuf,
     contents: Vec<u8>,
-    plan: Plan,
+    plan: KernelLoad,
 }
 
 /// The way to load and enter a kernel.
 #[derive(Clone)]
-enum Plan {
+enum KernelLoad {
     /// In 64-bit mode, with a zero page.
     Linux(Box<setup_header>),
     /// In 32-bit mode.
     Flat {
         protocol: Protocol,
-        plan: multiboot::Plan,
+        plan: multiboot::LoadPlan,
     },
 }
 
@@ -169,7 +169,7 @@ impl KernelImage {
         let (contents, plan) = if let Some(header) = multiboot::header_of(bytes) {
             let plan = multiboot::plan(bytes, header).map_err(|why| format_error(path, &why))?;
             let protocol = Protocol::Multiboot;
-            (bytes, Plan::Flat { protocol, plan })
+            (bytes, KernelLoad::Flat { protocol, plan })
         } else if bytes.starts_with(b"\x7fELF") {
             (bytes, plan_of_elf(path, bytes)?)
         } else {
@@ -200,7 +200,7 @@ impl KernelImage {
         Ok(Self {
             path: path.to_owned(),
             contents,
-            plan: Plan::Linux(Box::new(header)),
+            plan: KernelLoad::Linux(Box::new(header)),
         })
     }
 
@@ -218,8 +218,8 @@ impl KernelImage {
     /// Loads the kernel at its own addresses.
     pub(super) fn load(&self, ram: &GuestRam, low_end: u64) -> Result<Loaded, KernelError> {
         match &self.plan {
-            Plan::Linux(header) => self.load_linux(header, ram, low_end),
-            Plan::Flat { protocol, plan } => self.load_flat(*protocol, plan, ram, low_end),
+            KernelLoad::Linux(header) => self.load_linux(header, ram, low_end),
+            KernelLoad::Flat { protocol, plan } => self.load_flat(*protocol, plan, ram, low_end),
         }
     }
 
@@ -261,7 +261,7 @@ impl KernelImage {
     fn load_flat(
         &self,
         protocol: Protocol,
-        plan: &multiboot::Plan,
+        plan: &multiboot::LoadPlan,
         ram: &GuestRam,
         low_end: u64,
     ) -> Result<Loaded, KernelError> {
@@ -297,15 +297,15 @@ impl KernelImage {
 }
 
 /// An ELF file is entered by its PVH note, or else as Linux.
-fn plan_of_elf(path: &Path, bytes: &[u8]) -> Result<Plan, KernelError> {
+fn plan_of_elf(path: &Path, bytes: &[u8]) -> Result<KernelLoad, KernelError> {
     let elf = ElfFile::parse(bytes).map_err(|why| format_error(path, &why))?;
     if let Some(entry) = elf.pvh_entry {
         if !elf.holds(entry) {
             return Err(format_error(path, "its PVH entry is outside its segments"));
         }
-        let plan = multiboot::Plan::of_elf(&elf, bytes, entry);
+        let plan = multiboot::LoadPlan::of_elf(&elf, bytes, entry);
         let protocol = Protocol::Pvh;
-        return Ok(Plan::Flat { protocol, plan });
+        return Ok(KernelLoad::Flat { protocol, plan });
     }
     if !is_elf64(bytes) {
         return Err(format_error(
@@ -313,7 +313,7 @@ fn plan_of_elf(path: &Path, bytes: &[u8]) -> Result<Plan, KernelError> {
             "it is no 64-bit x86 ELF file and has neither a multiboot header nor a PVH note",
         ));
     }
-    Ok(Plan::Linux(Box::new(header_of_elf())))
+    Ok(KernelLoad::Linux(Box::new(header_of_elf())))
 }
 
 /// The setup header of a bzImage; `None` for other files.

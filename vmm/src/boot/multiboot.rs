@@ -26,7 +26,7 @@ const MAP_ENTRY_BYTES: usize = 24;
 
 /// The load plan of a Multiboot file, in offsets of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct LoadPlan {
     pub(super) entry: u64,
     /// End of the memory that it uses.
     pub(super) end: u64,
@@ -52,7 +52,7 @@ pub(super) fn header_of(file: &[u8]) -> Option<usize> {
 ///
 /// # Errors
 /// A description of the defect.
-pub(super) fn plan(file: &[u8], header: usize) -> Result<Plan, String> {
+pub(super) fn plan(file: &[u8], header: usize) -> Result<LoadPlan, String> {
     let flags = word(file, header + 4).unwrap_or(0);
     if flags & UNSUPPORTED != 0 {
         return Err(format!(
@@ -67,10 +67,10 @@ pub(super) fn plan(file: &[u8], header: usize) -> Result<Plan, String> {
     if !elf.holds(elf.entry) {
         return Err("its entry point is outside its segments".to_owned());
     }
-    Ok(Plan::of_elf(&elf, file, elf.entry))
+    Ok(LoadPlan::of_elf(&elf, file, elf.entry))
 }
 
-impl Plan {
+impl LoadPlan {
     /// Loads the segments of `elf`, parsed from `file`, and enters at `entry`.
     pub(super) fn of_elf(elf: &ElfFile<'_>, file: &[u8], entry: u64) -> Self {
         let parts = elf.segments.iter().filter(|part| !part.data.is_empty());
@@ -87,7 +87,7 @@ impl Plan {
 }
 
 /// The plan by the header's own addresses: header, load start, load end, bss end, entry.
-fn plan_of_addresses(file: &[u8], header: usize) -> Result<Plan, String> {
+fn plan_of_addresses(file: &[u8], header: usize) -> Result<LoadPlan, String> {
     let broken = || "the addresses in its multiboot header make no sense".to_owned();
     let mut fields = [0u64; 5];
     for (index, field) in fields.iter_mut().enumerate() {
@@ -107,7 +107,7 @@ fn plan_of_addresses(file: &[u8], header: usize) -> Result<Plan, String> {
     if !(load..end).contains(&entry) {
         return Err(broken());
     }
-    Ok(Plan {
+    Ok(LoadPlan {
         entry,
         end,
         parts: vec![(load, range)],

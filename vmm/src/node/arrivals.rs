@@ -10,7 +10,7 @@ use belljar_cpu::Cycles;
 
 /// One delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Arrival {
+pub(super) enum NodeInput {
     /// A frame from the wire.
     Frame(Vec<u8>),
     /// Bytes for the control console.
@@ -22,12 +22,12 @@ pub(super) enum Arrival {
 /// Pending deliveries.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Arrivals {
-    waiting: BTreeMap<(Cycles, u64), Arrival>,
+    waiting: BTreeMap<(Cycles, u64), NodeInput>,
     count: u64,
 }
 
 impl Arrivals {
-    pub(super) fn push(&mut self, at: Cycles, arrival: Arrival) {
+    pub(super) fn push(&mut self, at: Cycles, arrival: NodeInput) {
         self.waiting.insert((at, self.count), arrival);
         self.count += 1;
     }
@@ -36,7 +36,7 @@ impl Arrivals {
         self.waiting.keys().next().map(|(at, _)| *at)
     }
 
-    pub(super) fn pop_due(&mut self, now: Cycles) -> Option<Arrival> {
+    pub(super) fn pop_due(&mut self, now: Cycles) -> Option<NodeInput> {
         let first = self.waiting.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }

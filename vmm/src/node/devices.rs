@@ -11,7 +11,7 @@ use belljar_cpu::{Cycles, GuestRam};
 use belljar_devices::apic::{APIC_BASE, APIC_SIZE};
 use belljar_devices::virtio::{
     Block, BlockState, Console, ConsoleState, Entropy, Mmio, MmioState, Net, NetCounters, NetState,
-    WINDOW_SIZE, Window,
+    RegisterWindow, WINDOW_SIZE,
 };
 use belljar_devices::{
     EXIT_PORT, InterruptController, IoApic, Moment, POWER_PORTS, Power, PowerEvent, Rtc,
@@ -158,27 +158,36 @@ impl Devices {
     }
 
     /// The virtio devices in the order of their slots: disks, network, entropy, consoles.
-    fn windows(&self) -> impl Iterator<Item = &dyn Window> {
-        let disks = self.disks.iter().map(|(_, disk)| disk as &dyn Window);
-        let net = self.net.iter().map(|net| net as &dyn Window);
-        let consoles = self.consoles.iter().map(|console| console as &dyn Window);
+    fn windows(&self) -> impl Iterator<Item = &dyn RegisterWindow> {
+        let disks = self
+            .disks
+            .iter()
+            .map(|(_, disk)| disk as &dyn RegisterWindow);
+        let net = self.net.iter().map(|net| net as &dyn RegisterWindow);
+        let consoles = self
+            .consoles
+            .iter()
+            .map(|console| console as &dyn RegisterWindow);
         disks
             .chain(net)
-            .chain([&self.entropy as &dyn Window])
+            .chain([&self.entropy as &dyn RegisterWindow])
             .chain(consoles)
     }
 
-    fn window_mut(&mut self, slot: usize) -> Option<&mut dyn Window> {
+    fn window_mut(&mut self, slot: usize) -> Option<&mut dyn RegisterWindow> {
         let disks = self
             .disks
             .iter_mut()
-            .map(|(_, disk)| disk as &mut dyn Window);
-        let net = self.net.iter_mut().map(|net| net as &mut dyn Window);
+            .map(|(_, disk)| disk as &mut dyn RegisterWindow);
+        let net = self
+            .net
+            .iter_mut()
+            .map(|net| net as &mut dyn RegisterWindow);
         let consoles = self.consoles.iter_mut();
         disks
             .chain(net)
-            .chain([&mut self.entropy as &mut dyn Window])
-            .chain(consoles.map(|console| console as &mut dyn Window))
+            .chain([&mut self.entropy as &mut dyn RegisterWindow])
+            .chain(consoles.map(|console| console as &mut dyn RegisterWindow))
             .nth(slot)
     }
 
@@ -193,7 +202,7 @@ impl Devices {
     /// The first cycle at which a disk or the network card has a due event.
     pub(super) fn deadline(&self) -> Option<Cycles> {
         let disks = self.disks.iter().filter_map(|(_, disk)| disk.deadline());
-        let net = self.net.iter().filter_map(Window::deadline);
+        let net = self.net.iter().filter_map(RegisterWindow::deadline);
         disks.chain(net).min()
     }
 
@@ -376,11 +385,11 @@ impl Devices {
     pub(super) fn read_mmio(&mut self, addr: u64, len: u8, at: Moment) -> u64 {
         let local = self.interrupts.local_mut(at.processor);
         match route(addr) {
-            Some(Place::LocalApic(offset)) if local.is_memory_mapped() => {
+            Some(DeviceRegister::LocalApic(offset)) if local.is_memory_mapped() => {
                 local.read_page(offset, len, at.now)
             }
-            Some(Place::IoApic(offset)) => u64::from(self.interrupts.io.read(offset)),
-            Some(Place::Virtio(slot, offset)) => {
+            Some(DeviceRegister::IoApic(offset)) => u64::from(self.interrupts.io.read(offset)),
+            Some(DeviceRegister::Virtio(slot, offset)) => {
                 let window = self.window_mut(slot);
                 window.map_or(u64::MAX, |window| window.read(offset, len))
             }
@@ -401,15 +410,17 @@ impl Devices {
     ) -> Result<Option<u8>, NodeError> {
         let local = self.interrupts.local_mut(at.processor);
         match route(addr) {
-            Some(Place::LocalApic(offset)) if local.is_memory_mapped() => {
+            Some(DeviceRegister::LocalApic(offset)) if local.is_memory_mapped() => {
                 let effect = local.write_page(offset, len, value, at.now);
                 return Ok(self.interrupts.apply(effect, at));
             }
-            Some(Place::IoApic(offset)) => {
+            Some(DeviceRegister::IoApic(offset)) => {
                 self.interrupts.io.write(offset, value as u32);
                 self.interrupts.settle(at);
             }
-            Some(Place::Virtio(slot, offset)) => self.write_virtio(slot, offset, len, value, at)?,
+            Some(DeviceRegister::Virtio(slot, offset)) => {
+                self.write_virtio(slot, offset, len, value, at)?
+            }
             _ => {
                 if let Some(test) = &mut self.test {
                     test.store(addr, len, value);
@@ -461,22 +472,22 @@ fn is_serial(port: u16) -> bool {
 
 /// The device at a guest-physical address, with the offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum DeviceRegister {
     LocalApic(u64),
     IoApic(u64),
     Virtio(usize, u64),
 }
 
-fn route(addr: u64) -> Option<Place> {
+fn route(addr: u64) -> Option<DeviceRegister> {
     let within = |base: u64, size: u64| addr.checked_sub(base).filter(|offset| *offset < size);
     if let Some(offset) = within(APIC_BASE, APIC_SIZE) {
-        return Some(Place::LocalApic(offset));
+        return Some(DeviceRegister::LocalApic(offset));
     }
     if let Some(offset) = within(IoApic::BASE, IoApic::SIZE) {
-        return Some(Place::IoApic(offset));
+        return Some(DeviceRegister::IoApic(offset));
     }
     let offset = within(VIRTIO_BASE, crate::boot::MAX_SLOTS as u64 * WINDOW_SIZE)?;
-    Some(Place::Virtio(
+    Some(DeviceRegister::Virtio(
         (offset / WINDOW_SIZE) as usize,
         offset % WINDOW_SIZE,
     ))

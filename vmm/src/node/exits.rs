@@ -1,7 +1,7 @@
 //! Handles a processor's exits: a free function over the devices, which needs no engine.
 //!
 //! A guest's exit is never an error: only the host can fail, and the error names the device. The
-//! run loop performs the returned `Action`.
+//! run loop performs the returned `ExitAction`.
 
 use belljar_cpu::{Cycles, Exit};
 use belljar_devices::{Moment, PowerEvent};
@@ -22,7 +22,7 @@ const INERT_MSRS: [u32; 6] = [
 
 /// The run loop's action after an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum ExitAction {
     /// Nothing: continue.
     Continue,
     /// Answer the read.
@@ -87,59 +87,63 @@ impl ExitCounts {
 }
 
 /// Performs `exit` of the current processor on `devices`.
-pub(super) fn handle(exit: &Exit, devices: &mut Devices, at: Moment) -> Result<Action, NodeError> {
+pub(super) fn handle(
+    exit: &Exit,
+    devices: &mut Devices,
+    at: Moment,
+) -> Result<ExitAction, NodeError> {
     Ok(match *exit {
-        Exit::Deadline | Exit::InterruptWindow => Action::Continue,
-        Exit::Halt => Action::Halt,
-        Exit::PioRead { port, len } => Action::Answer(devices.read_port(port, len, at)),
+        Exit::Deadline | Exit::InterruptWindow => ExitAction::Continue,
+        Exit::Halt => ExitAction::Halt,
+        Exit::PioRead { port, len } => ExitAction::Answer(devices.read_port(port, len, at)),
         Exit::PioWrite { port, len, data } => match devices.write_port(port, len, data, at) {
-            Some(PowerEvent::Off) => Action::End(NodeStop::PoweredOff),
-            Some(PowerEvent::Reset) => Action::End(NodeStop::Reset),
-            Some(PowerEvent::Exit(value)) => Action::End(NodeStop::Exited(value)),
-            None => Action::Continue,
+            Some(PowerEvent::Off) => ExitAction::End(NodeStop::PoweredOff),
+            Some(PowerEvent::Reset) => ExitAction::End(NodeStop::Reset),
+            Some(PowerEvent::Exit(value)) => ExitAction::End(NodeStop::Exited(value)),
+            None => ExitAction::Continue,
         },
-        Exit::MmioRead { addr, len } => Action::Answer(devices.read_mmio(addr, len, at)),
+        Exit::MmioRead { addr, len } => ExitAction::Answer(devices.read_mmio(addr, len, at)),
         Exit::MmioWrite { addr, len, data } => {
             let class = devices.write_mmio(addr, len, data, at)?;
-            class.map_or(Action::Continue, Action::SetTaskPriority)
+            class.map_or(ExitAction::Continue, ExitAction::SetTaskPriority)
         }
         Exit::MsrRead { index } => read_msr(index, devices, at),
         Exit::MsrWrite { index, value } => write_msr(index, value, devices, at),
-        Exit::TaskPriority => Action::TakeTaskPriority,
-        Exit::Magic { at: cycle } => Action::Magic(cycle),
-        Exit::Probe { probe } => Action::Probe(probe),
-        Exit::Return { at: cycle } => Action::Return(cycle),
-        Exit::Shutdown(cause) => Action::End(NodeStop::Shutdown(cause)),
+        Exit::TaskPriority => ExitAction::TakeTaskPriority,
+        Exit::Magic { at: cycle } => ExitAction::Magic(cycle),
+        Exit::Probe { probe } => ExitAction::Probe(probe),
+        Exit::Return { at: cycle } => ExitAction::Return(cycle),
+        Exit::Shutdown(cause) => ExitAction::End(NodeStop::Shutdown(cause)),
     })
 }
 
-fn read_msr(index: u32, devices: &mut Devices, at: Moment) -> Action {
+fn read_msr(index: u32, devices: &mut Devices, at: Moment) -> ExitAction {
     if INERT_MSRS.contains(&index) {
-        return Action::Answer(0);
+        return ExitAction::Answer(0);
     }
     let local = devices.interrupts.local_mut(at.processor);
     match local.read_msr(index, at.now) {
-        Ok(value) => Action::Answer(value),
+        Ok(value) => ExitAction::Answer(value),
         Err(missing) => {
             devices.unknown_msrs.insert(missing.0);
-            Action::RefuseMsr
+            ExitAction::RefuseMsr
         }
     }
 }
 
-fn write_msr(index: u32, value: u64, devices: &mut Devices, at: Moment) -> Action {
+fn write_msr(index: u32, value: u64, devices: &mut Devices, at: Moment) -> ExitAction {
     if INERT_MSRS.contains(&index) {
-        return Action::Continue;
+        return ExitAction::Continue;
     }
     let local = devices.interrupts.local_mut(at.processor);
     match local.write_msr(index, value, at.now) {
         Ok(effect) => {
             let class = devices.interrupts.apply(effect, at);
-            class.map_or(Action::Continue, Action::SetTaskPriority)
+            class.map_or(ExitAction::Continue, ExitAction::SetTaskPriority)
         }
         Err(missing) => {
             devices.unknown_msrs.insert(missing.0);
-            Action::RefuseMsr
+            ExitAction::RefuseMsr
         }
     }
 }

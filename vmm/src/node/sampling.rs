@@ -17,12 +17,12 @@ pub struct Sampling {
     /// The number of this node's first point.
     first: u64,
     /// The position of each processor.
-    places: Vec<Place>,
+    places: Vec<SamplingPosition>,
 }
 
 /// The position of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
+struct SamplingPosition {
     /// The number of the next point, which is at that multiple of the span.
     number: u64,
     /// The end of its last execution.
@@ -60,7 +60,7 @@ impl Node {
             places: Vec::new(),
         };
         sampling.first = sampling.number_at(self.now_cycles(), self.frequency);
-        let place = |processor: &super::Processor| Place {
+        let place = |processor: &super::Processor| SamplingPosition {
             number: sampling.number_at(processor.now(), self.frequency),
             ran_to: processor.now(),
         };
@@ -114,7 +114,7 @@ impl Node {
         }
         let frequency = self.frequency;
         let sampling = self.sampling.as_mut()?;
-        let Place { number, ran_to } = sampling.places[current];
+        let SamplingPosition { number, ran_to } = sampling.places[current];
         let here = sampling.number_at(now, frequency);
         // Points within the last instruction count; those in the sleep after it do not.
         let executed = sampling.number_at(ran_to, frequency).min(here);

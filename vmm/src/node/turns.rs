@@ -9,8 +9,8 @@ use belljar_devices::Moment;
 use belljar_devices::apic::StartSignal;
 use belljar_sim::{Span, Time};
 
-use super::arrivals::Arrival;
-use super::exits::{self, Action};
+use super::arrivals::NodeInput;
+use super::exits::{self, ExitAction};
 use super::processor::{Activity, Processor};
 use super::{Node, NodeError, NodeStop};
 
@@ -246,36 +246,36 @@ impl Node {
         }
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, action: ExitAction) {
         let index = self.rotation.current;
         let processor = &mut self.processors[index];
         match action {
-            Action::Continue => {}
-            Action::Answer(value) => {
+            ExitAction::Continue => {}
+            ExitAction::Answer(value) => {
                 processor.vcpu.complete_read(value);
                 processor.unfinished = true;
             }
-            Action::RefuseMsr => {
+            ExitAction::RefuseMsr => {
                 processor.vcpu.refuse_msr();
                 processor.unfinished = true;
             }
-            Action::TakeTaskPriority => {
+            ExitAction::TakeTaskPriority => {
                 let class = processor.vcpu.task_priority();
                 let local = self.devices.interrupts.local_mut(index);
                 local.set_task_class(class);
             }
-            Action::SetTaskPriority(class) => processor.vcpu.set_task_priority(class),
-            Action::Halt => processor.activity = Activity::Halted,
-            Action::Magic(at) => self.magic = Some(at),
-            Action::Probe(probe) => {
+            ExitAction::SetTaskPriority(class) => processor.vcpu.set_task_priority(class),
+            ExitAction::Halt => processor.activity = Activity::Halted,
+            ExitAction::Magic(at) => self.magic = Some(at),
+            ExitAction::Probe(probe) => {
                 let vcpu = index as u32;
                 self.seen = Some(NodeStop::Probe { probe, vcpu });
             }
-            Action::Return(at) => {
+            ExitAction::Return(at) => {
                 let vcpu = index as u32;
                 self.seen = Some(NodeStop::Return { at, vcpu });
             }
-            Action::End(stop) => self.ended = Some(stop),
+            ExitAction::End(stop) => self.ended = Some(stop),
         }
     }
 
@@ -293,9 +293,9 @@ impl Node {
         self.devices.advance(at)?;
         while let Some(arrival) = self.arrivals.pop_due(at.now) {
             match arrival {
-                Arrival::Frame(frame) => self.devices.receive_frame(frame, at)?,
-                Arrival::Control(bytes) => self.devices.receive_control(&bytes, at)?,
-                Arrival::Console(bytes) => self.devices.receive_console(&bytes, at),
+                NodeInput::Frame(frame) => self.devices.receive_frame(frame, at)?,
+                NodeInput::Control(bytes) => self.devices.receive_control(&bytes, at)?,
+                NodeInput::Console(bytes) => self.devices.receive_console(&bytes, at),
             }
         }
         Ok(())

@@ -95,7 +95,7 @@ pub(super) fn copy(from: &File, to: &File, at: u64, total: u64, runs: &Runs) -> 
 
 /// The result of reading a file's pages.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Contents {
+pub(super) enum PageContents {
     /// The hash of the pages in `runs`; all others are zero.
     Hash(u128),
     /// The runs do not fit such a file.
@@ -112,7 +112,7 @@ pub(super) fn look(
     at: u64,
     total: u64,
     runs: &Runs,
-) -> io::Result<Contents> {
+) -> io::Result<PageContents> {
     let mut hash = XxHash3_128::new();
     let mut buffer = vec![0; CHUNK];
     let mut looked = header;
@@ -122,11 +122,11 @@ pub(super) fn look(
             .and_then(|end| end.checked_mul(PAGE_SIZE))
             .filter(|end| *end <= total);
         let Some(end) = end.filter(|_| at + first * PAGE_SIZE >= looked) else {
-            return Ok(Contents::Impossible);
+            return Ok(PageContents::Impossible);
         };
         let start = at + first * PAGE_SIZE;
         if !is_empty(file, looked, start, &mut buffer)? {
-            return Ok(Contents::Filled);
+            return Ok(PageContents::Filled);
         }
         looked = at + end;
         each_chunk(file, start, looked, &mut buffer, |bytes| {
@@ -135,9 +135,9 @@ pub(super) fn look(
         })?;
     }
     if !is_empty(file, looked, at + total, &mut buffer)? {
-        return Ok(Contents::Filled);
+        return Ok(PageContents::Filled);
     }
-    Ok(Contents::Hash(hash.finish_128()))
+    Ok(PageContents::Hash(hash.finish_128()))
 }
 
 /// True if all bytes from `start` to `end` are zero. Holes need no reading.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::qemu::{Link, Machine};
+use super::qemu::{GuestConnection, Machine};
 use super::{Bench, median};
 
 const NODES: u32 = 4;
@@ -160,7 +160,7 @@ fn time_qemu(bench: &Bench, scenario: &Path, level: &'static str) -> Result<f64>
             level,
             memory_mib: MEMORY_MIB,
             node: (node, NODES),
-            link: Link::Multicast { port: PORT },
+            link: GuestConnection::Multicast { port: PORT },
             console: Some(&consoles[node as usize]),
         };
         let child = machine

@@ -10,21 +10,21 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::{Bench, median};
-use series::{Seconds, Step};
+use series::{MeasuredCommand, Seconds};
 
 /// One row of commands after another, in one guest or on the bare processor.
 mod series;
 
 /// A kernel, with its repeats against the bare processor and against the slower QEMU.
-struct Kernel {
+struct BenchmarkKernel {
     name: &'static str,
-    kind: Kind,
+    kind: KernelKind,
     repeats: u32,
     few: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum KernelKind {
     Integer,
     Packed,
     Scalar,
@@ -32,7 +32,7 @@ enum Kind {
     Strings,
 }
 
-impl Kind {
+impl KernelKind {
     fn name(self) -> &'static str {
         match self {
             Self::Integer => "integer",
@@ -44,8 +44,8 @@ impl Kind {
     }
 }
 
-const fn kernel(name: &'static str, kind: Kind, repeats: u32, few: u32) -> Kernel {
-    Kernel {
+const fn kernel(name: &'static str, kind: KernelKind, repeats: u32, few: u32) -> BenchmarkKernel {
+    BenchmarkKernel {
         name,
         kind,
         repeats,
@@ -54,25 +54,25 @@ const fn kernel(name: &'static str, kind: Kind, repeats: u32, few: u32) -> Kerne
 }
 
 /// Repeats take the bare processor about a second, and QEMU some seconds.
-const KERNELS: [Kernel; 18] = [
-    kernel("xorshift", Kind::Integer, 40, 20),
-    kernel("crc32", Kind::Integer, 80, 30),
-    kernel("sieve", Kind::Integer, 200, 60),
-    kernel("sort", Kind::Integer, 50, 15),
-    kernel("sha-rounds", Kind::Integer, 120, 30),
-    kernel("bytecode", Kind::Integer, 120, 30),
-    kernel("fib", Kind::Integer, 160, 30),
-    kernel("tree", Kind::Integer, 120, 30),
-    kernel("nbody", Kind::Scalar, 400, 20),
-    kernel("dgemm", Kind::Packed, 160, 8),
-    kernel("dgemm-avx2", Kind::Packed, 240, 8),
-    kernel("stencil", Kind::Scalar, 120, 8),
-    kernel("triad", Kind::Packed, 240, 15),
-    kernel("triad-avx2", Kind::Packed, 240, 15),
-    kernel("chase-near", Kind::Memory, 50, 10),
-    kernel("chase-far", Kind::Memory, 10, 4),
-    kernel("rep-movsb", Kind::Strings, 140, 2),
-    kernel("strings", Kind::Strings, 60, 10),
+const KERNELS: [BenchmarkKernel; 18] = [
+    kernel("xorshift", KernelKind::Integer, 40, 20),
+    kernel("crc32", KernelKind::Integer, 80, 30),
+    kernel("sieve", KernelKind::Integer, 200, 60),
+    kernel("sort", KernelKind::Integer, 50, 15),
+    kernel("sha-rounds", KernelKind::Integer, 120, 30),
+    kernel("bytecode", KernelKind::Integer, 120, 30),
+    kernel("fib", KernelKind::Integer, 160, 30),
+    kernel("tree", KernelKind::Integer, 120, 30),
+    kernel("nbody", KernelKind::Scalar, 400, 20),
+    kernel("dgemm", KernelKind::Packed, 160, 8),
+    kernel("dgemm-avx2", KernelKind::Packed, 240, 8),
+    kernel("stencil", KernelKind::Scalar, 120, 8),
+    kernel("triad", KernelKind::Packed, 240, 15),
+    kernel("triad-avx2", KernelKind::Packed, 240, 15),
+    kernel("chase-near", KernelKind::Memory, 50, 10),
+    kernel("chase-far", KernelKind::Memory, 10, 4),
+    kernel("rep-movsb", KernelKind::Strings, 140, 2),
+    kernel("strings", KernelKind::Strings, 60, 10),
 ];
 
 /// Name, meaning and command of a whole program. Only QEMU can run them, too, as the
@@ -115,7 +115,7 @@ pub(super) fn run(runs: usize, names: &[String], plot: Option<PathBuf>) -> Resul
     let bench = Bench::prepare()?;
     compile(&bench)?;
     let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
-    let kernels: Vec<&Kernel> = KERNELS.iter().filter(|row| wanted(row.name)).collect();
+    let kernels: Vec<&BenchmarkKernel> = KERNELS.iter().filter(|row| wanted(row.name)).collect();
     let programs: Vec<_> = PROGRAMS.iter().filter(|row| wanted(row.0)).collect();
     if kernels.is_empty() && programs.is_empty() {
         bail!("there are no such rows; see KERNELS and PROGRAMS in xtask/src/bench/engine.rs");
@@ -134,8 +134,8 @@ pub(super) fn run(runs: usize, names: &[String], plot: Option<PathBuf>) -> Resul
     Ok(())
 }
 
-fn rows(kernels: &[&Kernel], programs: &[&Program]) -> Vec<Ratios> {
-    let kernel = |kernel: &&Kernel| Ratios {
+fn rows(kernels: &[&BenchmarkKernel], programs: &[&Program]) -> Vec<Ratios> {
+    let kernel = |kernel: &&BenchmarkKernel| Ratios {
         name: kernel.name,
         kind: kernel.kind.name(),
         ..Ratios::default()
@@ -164,7 +164,7 @@ fn compile(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-fn level(kernel: &Kernel) -> &'static str {
+fn level(kernel: &BenchmarkKernel) -> &'static str {
     if kernel.name.ends_with("avx2") {
         "x86-64-v3"
     } else {
@@ -175,7 +175,7 @@ fn level(kernel: &Kernel) -> &'static str {
 /// Measures everything once, on all three.
 fn measure(
     bench: &Bench,
-    kernels: &[&Kernel],
+    kernels: &[&BenchmarkKernel],
     programs: &[&Program],
     table: &mut [Ratios],
 ) -> Result<()> {
@@ -185,8 +185,9 @@ fn measure(
         // Programs first: the first MPI launch on a node is the usual case of users'
         // jobs.
         let programs = programs.iter().filter(|_| level == LEVELS[0]);
-        let mut steps: Vec<Step> = programs.map(|row| step(row.0, row.2.to_owned())).collect();
-        let mut few: Vec<Step> = steps.iter().map(Step::clone).collect();
+        let mut steps: Vec<MeasuredCommand> =
+            programs.map(|row| step(row.0, row.2.to_owned())).collect();
+        let mut few: Vec<MeasuredCommand> = steps.iter().map(MeasuredCommand::clone).collect();
         for kernel in kernels.iter().filter(|kernel| self::level(kernel) == level) {
             steps.push(step(kernel.name, command(kernel, kernel.repeats)));
             few.push(step(kernel.name, command(kernel, kernel.few)));
@@ -207,16 +208,16 @@ fn measure(
     Ok(())
 }
 
-fn step(name: &'static str, command: String) -> Step {
-    Step { name, command }
+fn step(name: &'static str, command: String) -> MeasuredCommand {
+    MeasuredCommand { name, command }
 }
 
-fn command(kernel: &Kernel, repeats: u32) -> String {
+fn command(kernel: &BenchmarkKernel, repeats: u32) -> String {
     format!("./kernels {} {repeats}", kernel.name)
 }
 
 /// The kernel on the bare processor.
-fn natively(kernel: &&Kernel) -> Step {
+fn natively(kernel: &&BenchmarkKernel) -> MeasuredCommand {
     let tunables = if level(kernel) == "x86-64-v2" {
         format!("{HUGE_PAGES}:{V2}")
     } else {

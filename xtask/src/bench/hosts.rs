@@ -16,7 +16,7 @@ use crate::packages;
 use crate::shell::cargo;
 
 use lab::Lab;
-use model::{CLOCK, Costs, Fit, Large, Measured, Model};
+use model::{CLOCK, Fit, Large, Measured, MeasuredCosts, Model};
 use pace::Watch;
 
 /// Least squares.
@@ -91,7 +91,7 @@ pub(super) fn run(runs: Option<usize>, json: Option<&Path>, plot: Option<&Path>)
     let measured = measured(&points);
     let model = Model {
         fit: Fit::of(measured.iter().map(|(_, of)| of))?,
-        costs: Costs::parse(&costs)?,
+        costs: MeasuredCosts::parse(&costs)?,
         speed: SPEED,
     };
     report::print_measured(&points, &measured, &model);

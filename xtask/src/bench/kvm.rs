@@ -29,7 +29,7 @@ pub(super) fn run(runs: usize) -> Result<()> {
         .lines()
         .find(|line| line.contains("engine kvm"))
         .context("belljar doctor tells nothing of engine kvm")?;
-    let mut rows = Rows::default();
+    let mut rows = KvmMeasurements::default();
     if line.starts_with("ok") {
         rows.call = traced_call(line);
         let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -47,14 +47,14 @@ pub(super) fn run(runs: usize) -> Result<()> {
 
 /// Measurements, in the table's words.
 #[derive(Default)]
-struct Rows {
+struct KvmMeasurements {
     boot: Option<String>,
     call: Option<String>,
     linpack: Option<String>,
     overrun: Option<String>,
 }
 
-impl Rows {
+impl KvmMeasurements {
     fn print(&self) {
         println!("| what | this host |\n|---|---|");
         for (what, value) in [
@@ -74,7 +74,7 @@ fn traced_call(line: &str) -> Option<String> {
     rest.split_once(',').map(|(cost, _)| cost.to_owned())
 }
 
-fn measure(bench: &Bench, engine: &str, runs: usize, rows: &mut Rows) -> Result<()> {
+fn measure(bench: &Bench, engine: &str, runs: usize, rows: &mut KvmMeasurements) -> Result<()> {
     let matrix = matrix(bench)?;
     let bare = Bare::unpack(bench, &matrix)?;
     let nothing = scenario(bench, engine, "true", &matrix)?;

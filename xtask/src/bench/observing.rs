@@ -23,7 +23,7 @@ const WAYS: [(&str, &[&str]); 5] = [
 
 /// Measures and prints a table.
 pub(super) fn run(runs: usize) -> Result<()> {
-    let belljar = shell::build_belljar(shell::Profile::Release)?;
+    let belljar = shell::build_belljar(shell::BuildProfile::Release)?;
     // Makes the snapshot for the measured runs.
     once(&belljar, &[])?;
     let mut all = vec![Vec::new(); WAYS.len()];

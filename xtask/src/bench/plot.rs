@@ -61,7 +61,7 @@ fn draw(into: &mut String, points: &[(String, f64)]) -> Result<(), Box<dyn std::
 }
 
 /// Points joined by a line.
-pub(super) struct Line {
+pub(super) struct ChartLine {
     pub(super) name: String,
     pub(super) points: Vec<(f64, f64)>,
 }
@@ -74,7 +74,7 @@ struct Words {
 }
 
 /// Host time of a span over the round trip between hosts, both in microseconds.
-pub(super) fn lines(lines: &[Line]) -> String {
+pub(super) fn lines(lines: &[ChartLine]) -> String {
     let words = Words {
         caption: "Host time for 10 us of virtual time",
         across: "round trip between hosts, us",
@@ -84,7 +84,7 @@ pub(super) fn lines(lines: &[Line]) -> String {
 }
 
 /// The cost of a node over the number of nodes, relative to the first one.
-pub(super) fn growth(lines: &[Line]) -> String {
+pub(super) fn growth(lines: &[ChartLine]) -> String {
     let words = Words {
         caption: "Host time for a node's work over that with the fewest nodes",
         across: "nodes",
@@ -93,7 +93,7 @@ pub(super) fn growth(lines: &[Line]) -> String {
     drawn(lines, &words)
 }
 
-fn drawn(lines: &[Line], words: &Words) -> String {
+fn drawn(lines: &[ChartLine], words: &Words) -> String {
     let mut text = String::new();
     if draw_lines(&mut text, lines, words).is_err() {
         text.clear();
@@ -103,7 +103,7 @@ fn drawn(lines: &[Line], words: &Words) -> String {
 
 fn draw_lines(
     into: &mut String,
-    lines: &[Line],
+    lines: &[ChartLine],
     words: &Words,
 ) -> Result<(), Box<dyn std::error::Error>> {
     const COLOURS: [RGBColor; 3] = [RGBColor(60, 110, 170), RED, BLACK];

@@ -17,13 +17,13 @@ pub(super) struct Machine<'a> {
     pub memory_mib: u32,
     /// Its number, and the number of nodes.
     pub node: (u32, u32),
-    pub link: Link,
+    pub link: GuestConnection,
     /// Destination of the console.
     pub console: Option<&'a Path>,
 }
 
 /// Connection of a guest to others.
-pub(super) enum Link {
+pub(super) enum GuestConnection {
     /// A single guest. While it waits, its time jumps ahead.
     None,
     /// All guests use this port of the host's loopback multicast. Time passes while a guest waits for
@@ -38,7 +38,7 @@ impl Machine<'_> {
             "x86-64-v3" => "Haswell,+rdrand,-hle,-rtm,-pcid,-invpcid,-tsc-deadline",
             _ => "Westmere,+rdrand",
         };
-        let alone = matches!(self.link, Link::None);
+        let alone = matches!(self.link, GuestConnection::None);
         let count = if alone {
             "shift=0,sleep=off"
         } else {
@@ -85,8 +85,8 @@ impl Machine<'_> {
             |console| format!("file:{}", console.display()),
         );
         let network = match self.link {
-            Link::None => "hubport,id=net,hubid=0".to_owned(),
-            Link::Multicast { port } => {
+            GuestConnection::None => "hubport,id=net,hubid=0".to_owned(),
+            GuestConnection::Multicast { port } => {
                 format!("socket,id=net,mcast=239.255.77.77:{port},localaddr=127.0.0.1")
             }
         };

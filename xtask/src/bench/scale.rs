@@ -82,10 +82,10 @@ pub(super) fn run(runs: usize, parts: &[String], plot: Option<&Path>) -> Result<
 }
 
 /// A line of costs relative to the first one.
-fn relative(name: &str, grown: &[Grown]) -> plot::Line {
+fn relative(name: &str, grown: &[Grown]) -> plot::ChartLine {
     let first = grown.first().map_or(1.0, |first| first.1);
     let point = |&(nodes, cost): &Grown| (f64::from(nodes), cost / first);
-    plot::Line {
+    plot::ChartLine {
         name: name.to_owned(),
         points: grown.iter().map(point).collect(),
     }

@@ -27,7 +27,7 @@ const GROUPS: [(u32, u32, u32, u32, &str); 3] = [
 /// Measures and prints a table.
 pub(super) fn run(runs: usize) -> Result<()> {
     packages::ensure(&[BUILD])?;
-    let belljar = shell::build_belljar(shell::Profile::Release)?;
+    let belljar = shell::build_belljar(shell::BuildProfile::Release)?;
     println!("| scheduler | jobs | hosts | seconds | jobs a second | times a tenth of it |");
     println!("|---|---|---|---|---|---|");
     for scheduler in SCHEDULERS {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result, bail};
 
 /// The digest of one reader's output on one trace.
-pub(super) struct Row {
+pub(super) struct DigestRow {
     pub(super) trace: String,
     pub(super) reader: String,
     pub(super) digest: String,
@@ -16,10 +16,10 @@ pub(super) struct Row {
 
 /// All rows, in the order of the traces and readers.
 #[derive(Default)]
-pub(super) struct Digests(Vec<Row>);
+pub(super) struct Digests(Vec<DigestRow>);
 
-impl FromIterator<Row> for Digests {
-    fn from_iter<Rows: IntoIterator<Item = Row>>(rows: Rows) -> Self {
+impl FromIterator<DigestRow> for Digests {
+    fn from_iter<Rows: IntoIterator<Item = DigestRow>>(rows: Rows) -> Self {
         Self(rows.into_iter().collect())
     }
 }
@@ -38,7 +38,7 @@ impl Digests {
                     .next()
                     .with_context(|| format!("digests.txt: {line:?} lacks a column"))
             };
-            let row = Row {
+            let row = DigestRow {
                 trace: word()?,
                 reader: word()?,
                 digest: word()?,

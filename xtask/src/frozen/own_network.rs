@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::pinned::PinnedTrace;
-use super::row::Parts;
+use super::row::ReaderOutputs;
 
 /// The reader whose output has the times.
 pub(super) const READER: &str = "replay-packet";
@@ -23,7 +23,7 @@ const REFUSED: [&str; 1] = ["halo-kept"];
 ///
 /// # Errors
 /// If the replay never ends or exceeds the trace's time by more than the limit.
-pub(super) fn check(trace: &PinnedTrace, parts: &Parts) -> Result<()> {
+pub(super) fn check(trace: &PinnedTrace, parts: &ReaderOutputs) -> Result<()> {
     let name = trace.name.as_str();
     if name.starts_with("version-") || REFUSED.contains(&name) {
         return Ok(());

@@ -5,16 +5,16 @@
 //! folder.
 
 /// A reader of traces.
-pub(super) struct Reader {
+pub(super) struct FrozenReader {
     pub(super) name: &'static str,
     /// Command lines, one after another; after a failure the rest is not run.
     pub(super) commands: &'static [&'static str],
-    pub(super) output: Output,
+    pub(super) output: DigestedOutput,
 }
 
 /// The output of a reader in its digest, besides exit codes and standard error.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Output {
+pub(super) enum DigestedOutput {
     /// Standard output.
     Text,
     /// The file or folder `OUT`.
@@ -23,24 +23,24 @@ pub(super) enum Output {
     ReportData,
 }
 
-const fn text(name: &'static str, commands: &'static [&'static str]) -> Reader {
-    Reader {
+const fn text(name: &'static str, commands: &'static [&'static str]) -> FrozenReader {
+    FrozenReader {
         name,
         commands,
-        output: Output::Text,
+        output: DigestedOutput::Text,
     }
 }
 
-const fn files(name: &'static str, commands: &'static [&'static str]) -> Reader {
-    Reader {
+const fn files(name: &'static str, commands: &'static [&'static str]) -> FrozenReader {
+    FrozenReader {
         name,
         commands,
-        output: Output::Files,
+        output: DigestedOutput::Files,
     }
 }
 
 /// All readers.
-pub(super) const READERS: &[Reader] = &[
+pub(super) const READERS: &[FrozenReader] = &[
     text("dump", &["trace dump RUN --sites"]),
     text("dump-json", &["trace dump RUN --json"]),
     text("stat", &["trace stat RUN"]),
@@ -136,9 +136,9 @@ pub(super) const READERS: &[Reader] = &[
             "model export ember program.model --name Program --out OUT",
         ],
     ),
-    Reader {
+    FrozenReader {
         name: "report",
         commands: &["report RUN --out OUT"],
-        output: Output::ReportData,
+        output: DigestedOutput::ReportData,
     },
 ];

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::pinned::{PinnedTrace, run_of};
-use super::readers::{Output, Reader};
+use super::readers::{DigestedOutput, FrozenReader};
 use super::report_data;
 
 /// The run that `trace diff` compares all others with.
@@ -26,9 +26,9 @@ const ERROR_LINES: usize = 8;
 
 /// Named outputs of a reader.
 #[derive(Default)]
-pub(super) struct Parts(Vec<(String, Vec<u8>)>);
+pub(super) struct ReaderOutputs(Vec<(String, Vec<u8>)>);
 
-impl Parts {
+impl ReaderOutputs {
     fn push(&mut self, name: String, bytes: Vec<u8>) {
         self.0.push((name, bytes));
     }
@@ -96,9 +96,9 @@ impl Scratch {
         &self,
         binary: &Path,
         trace: &PinnedTrace,
-        reader: &Reader,
-    ) -> Result<Parts> {
-        let mut parts = Parts::default();
+        reader: &FrozenReader,
+    ) -> Result<ReaderOutputs> {
+        let mut parts = ReaderOutputs::default();
         for (number, words) in reader.commands.iter().enumerate() {
             let output = self.command(binary, trace, words).output();
             let output = output.with_context(|| format!("cannot start {}", binary.display()))?;
@@ -113,9 +113,9 @@ impl Scratch {
             }
         }
         match reader.output {
-            Output::Text => {}
-            Output::Files => self.add_files(&self.0.path().join(OUT), OUT, &mut parts)?,
-            Output::ReportData => self.add_report_data(&mut parts)?,
+            DigestedOutput::Text => {}
+            DigestedOutput::Files => self.add_files(&self.0.path().join(OUT), OUT, &mut parts)?,
+            DigestedOutput::ReportData => self.add_report_data(&mut parts)?,
         }
         Ok(parts)
     }
@@ -138,7 +138,7 @@ impl Scratch {
     }
 
     /// Adds a file, or all files of a folder by their names.
-    fn add_files(&self, path: &Path, name: &str, parts: &mut Parts) -> Result<()> {
+    fn add_files(&self, path: &Path, name: &str, parts: &mut ReaderOutputs) -> Result<()> {
         let failed = || format!("cannot read {name}, which a reader wrote");
         if !path.is_dir() {
             parts.push(name.to_owned(), fs::read(path).with_context(failed)?);
@@ -155,7 +155,7 @@ impl Scratch {
         Ok(())
     }
 
-    fn add_report_data(&self, parts: &mut Parts) -> Result<()> {
+    fn add_report_data(&self, parts: &mut ReaderOutputs) -> Result<()> {
         let page = fs::read_to_string(self.0.path().join(OUT));
         let page = page.context("cannot read the report's page")?;
         let data = report_data::unpack(&page)?;

@@ -38,7 +38,7 @@ static CODE_BLOCK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?s)```.*?```").expect("a pattern"));
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ProseArguments {
     /// Print the sentences that count, below this path.
     #[arg(long, value_name = "PATH")]
     list: Option<String>,
@@ -174,7 +174,7 @@ fn listed() -> BTreeMap<String, f64> {
 }
 
 /// Prints the shares, or the sentences that count.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(arguments: &ProseArguments) -> Result<()> {
     let parts = read()?;
     if let Some(start) = &arguments.list {
         let riddles = parts.values().flat_map(|prose| &prose.riddles);

@@ -8,7 +8,7 @@ use super::compare::Errors;
 use super::networks::{BASE, LOSSY};
 
 /// A prediction and the real result.
-pub(super) struct Row {
+pub(super) struct ValidationRow {
     pub(super) program: String,
     pub(super) nodes: u32,
     pub(super) from: &'static str,
@@ -21,12 +21,13 @@ pub(super) struct Row {
 }
 
 /// The page: an introduction, the table, and a summary.
-pub(super) fn page(rows: &[Row]) -> String {
+pub(super) fn page(rows: &[ValidationRow]) -> String {
     let mut page = String::from(
         "# How far replays are off\n\nMade by `cargo xtask validate`. Each program ran as a whole system on each network, and was replayed (model packet) from a \
 trace taken on another one.\n",
     );
-    let (shapes, kernels): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.of_shapes);
+    let (shapes, kernels): (Vec<&ValidationRow>, Vec<&ValidationRow>) =
+        rows.iter().partition(|row| row.of_shapes);
     // Writing to a String cannot fail.
     let _ = writeln!(
         page,
@@ -63,7 +64,7 @@ switches of four nodes with one link of 5 Gb/s between them, *dragonfly* two gro
     for row in &shapes {
         let _ = writeln!(page, "{}", cells(row));
     }
-    let (lossy, whole): (Vec<&Row>, Vec<&Row>) = shapes
+    let (lossy, whole): (Vec<&ValidationRow>, Vec<&ValidationRow>) = shapes
         .into_iter()
         .partition(|row| [row.from, row.to].contains(&LOSSY));
     summarize(&mut page, &whole, false);
@@ -73,7 +74,7 @@ switches of four nodes with one link of 5 Gb/s between them, *dragonfly* two gro
 }
 
 /// The cells of a row in all tables.
-fn cells(row: &Row) -> String {
+fn cells(row: &ValidationRow) -> String {
     let Errors {
         real_ps,
         total,
@@ -103,10 +104,10 @@ fn cells(row: &Row) -> String {
 }
 
 /// Means and maxima of the errors of these rows.
-fn summarize(page: &mut String, rows: &[&Row], simgrid: bool) {
+fn summarize(page: &mut String, rows: &[&ValidationRow], simgrid: bool) {
     let _ = writeln!(page, "\nErrors of {} predictions:\n", rows.len());
     let _ = writeln!(page, "| | mean | worst |\n|---|---|---|");
-    let of = |of: fn(&Row) -> Option<f64>| -> Vec<f64> {
+    let of = |of: fn(&ValidationRow) -> Option<f64>| -> Vec<f64> {
         rows.iter()
             .filter_map(|row| of(row))
             .map(f64::abs)

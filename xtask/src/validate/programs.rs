@@ -22,7 +22,7 @@ const SHARED: [&str; 3] = ["overlap", "uneven", "sweep"];
 const RANKS: u32 = 8;
 
 /// A program to validate.
-pub(super) struct Program {
+pub(super) struct ValidatedProgram {
     pub(super) name: String,
     pub(super) nodes: u32,
     /// Its networks.
@@ -32,9 +32,9 @@ pub(super) struct Program {
 }
 
 /// All programs: scenarios, kernels and patterns, by their compiled files.
-pub(super) fn programs(kernels: &Path, patterns: &Path) -> Vec<Program> {
+pub(super) fn programs(kernels: &Path, patterns: &Path) -> Vec<ValidatedProgram> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let scenario = |name: &str, file: &str, nodes: u32, more: &[&str]| Program {
+    let scenario = |name: &str, file: &str, nodes: u32, more: &[&str]| ValidatedProgram {
         name: name.to_owned(),
         nodes,
         networks: &NETWORKS,
@@ -65,7 +65,7 @@ pub(super) fn programs(kernels: &Path, patterns: &Path) -> Vec<Program> {
         ),
     ];
     for nodes in NODES {
-        programs.extend(KERNELS.into_iter().map(|kernel| Program {
+        programs.extend(KERNELS.into_iter().map(|kernel| ValidatedProgram {
             name: kernel.to_owned(),
             nodes,
             networks: &NETWORKS,
@@ -78,7 +78,7 @@ pub(super) fn programs(kernels: &Path, patterns: &Path) -> Vec<Program> {
             ]),
         }));
     }
-    let pattern = |name: &str, on_each: u32| Program {
+    let pattern = |name: &str, on_each: u32| ValidatedProgram {
         name: match on_each {
             1 => name.to_owned(),
             _ => format!("{name} x {on_each}"),

@@ -3,7 +3,7 @@
 //! A meeting is evaluated when all of its processes have arrived: only then are the late ones known. Used by the
 //! collector for each part that begins, and for each meeting.
 
-use belljar_job::{Member, OperationId, Part};
+use belljar_job::{MeetingPart, Member, OperationId};
 use belljar_mpi::{CallKind, Meaning, Operation};
 use belljar_trace::{Collective, Event, Peer, Who};
 
@@ -69,9 +69,9 @@ impl WaitCollector<'_> {
     }
 
     /// Handles a meeting at which all processes have arrived.
-    pub(super) fn gathered(&mut self, meeting: &[Part]) {
+    pub(super) fn gathered(&mut self, meeting: &[MeetingPart]) {
         let mut parts: Vec<Came> = Vec::new();
-        for Part { rank, operation } in meeting {
+        for MeetingPart { rank, operation } in meeting {
             if let Some(part) = self.parts.get(operation)
                 && let Role::Collective(dependence) | Role::Meeting(dependence) = part.role
             {

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 
 /// Kinds of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum Kind {
+pub(super) enum CacheEntryKind {
     /// A guest image.
     Image,
     /// Folder of an interrupted or running build.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 /// Prefix of folders without a finished image.
 const UNFINISHED: &str = "building-";
 
-impl Kind {
+impl CacheEntryKind {
     const ALL: [Self; 8] = [
         Self::Image,
         Self::Unfinished,
@@ -90,8 +90,8 @@ impl Kind {
 
 /// An entry.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) kind: Kind,
+pub(super) struct CacheEntry {
+    pub(super) kind: CacheEntryKind,
     /// The recipe of an image, otherwise the name of the file.
     pub(super) name: String,
     pub(super) path: PathBuf,
@@ -126,16 +126,16 @@ impl Removed {
 ///
 /// # Errors
 /// If the environment names no cache, or one of its folders cannot be read.
-pub(super) fn all() -> Result<Vec<Entry>> {
+pub(super) fn all() -> Result<Vec<CacheEntry>> {
     let mut entries = Vec::new();
-    for kind in Kind::ALL {
+    for kind in CacheEntryKind::ALL {
         of_folder(kind, &user_folder(kind.folder())?, &mut entries)?;
     }
     entries.sort_by(|a, b| (a.kind, b.used, &a.name).cmp(&(b.kind, a.used, &b.name)));
     Ok(entries)
 }
 
-fn of_folder(kind: Kind, folder: &Path, entries: &mut Vec<Entry>) -> Result<()> {
+fn of_folder(kind: CacheEntryKind, folder: &Path, entries: &mut Vec<CacheEntry>) -> Result<()> {
     let failed = || format!("cannot read {}", folder.display());
     let found = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -147,24 +147,24 @@ fn of_folder(kind: Kind, folder: &Path, entries: &mut Vec<Entry>) -> Result<()> 
         let Ok(data) = entry.metadata() else { continue };
         let name = entry.file_name().to_string_lossy().into_owned();
         if kind.has(&name, data.is_dir()) {
-            entries.push(Entry::of(kind, name, entry.path(), &data));
+            entries.push(CacheEntry::of(kind, name, entry.path(), &data));
         }
     }
     Ok(())
 }
 
-impl Entry {
-    fn of(kind: Kind, name: String, path: PathBuf, data: &Metadata) -> Self {
+impl CacheEntry {
+    fn of(kind: CacheEntryKind, name: String, path: PathBuf, data: &Metadata) -> Self {
         let modified = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         let made = data.created().unwrap_or(modified);
         // Each use writes to the lock, or reads the file.
         let lock = fs::metadata(lock_of(&path)).and_then(|data| data.modified());
         let used = match kind {
-            Kind::Image | Kind::Snapshot => lock.unwrap_or(modified),
+            CacheEntryKind::Image | CacheEntryKind::Snapshot => lock.unwrap_or(modified),
             _ => data.accessed().unwrap_or(modified).max(modified),
         };
         let name = match kind {
-            Kind::Image => recipe_of(&path).unwrap_or(name),
+            CacheEntryKind::Image => recipe_of(&path).unwrap_or(name),
             _ => name,
         };
         Self {
@@ -185,7 +185,7 @@ impl Entry {
     /// The locks required for its removal; `None` if a process holds one.
     fn locks(&self) -> io::Result<Option<Vec<File>>> {
         let own = match self.kind {
-            Kind::Package => self.path.with_file_name("lock"),
+            CacheEntryKind::Package => self.path.with_file_name("lock"),
             _ => lock_of(&self.path),
         };
         let mut locks = Vec::new();
@@ -217,7 +217,7 @@ impl Entry {
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Removed::Failed(error),
             _ => {
-                if matches!(self.kind, Kind::Image | Kind::Snapshot) {
+                if matches!(self.kind, CacheEntryKind::Image | CacheEntryKind::Snapshot) {
                     let _ = fs::remove_file(lock_of(&self.path));
                 }
                 Removed::Yes
@@ -227,7 +227,7 @@ impl Entry {
 
     /// Removes a folder. An image disappears at once, as no process may find half of one.
     fn remove_folder(&self) -> io::Result<()> {
-        if self.kind != Kind::Image {
+        if self.kind != CacheEntryKind::Image {
             return fs::remove_dir_all(&self.path);
         }
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
@@ -261,7 +261,7 @@ fn bytes_of(path: &Path, data: &Metadata) -> u64 {
 mod tests {
     use super::*;
 
-    fn entries(kind: Kind, folder: &Path) -> Vec<Entry> {
+    fn entries(kind: CacheEntryKind, folder: &Path) -> Vec<CacheEntry> {
         let mut all = Vec::new();
         of_folder(kind, folder, &mut all).unwrap();
         all
@@ -275,7 +275,7 @@ mod tests {
         fs::write(folder.path().join("0123.lock"), "").unwrap();
         let own = File::open(&path).unwrap();
         own.try_lock_shared().unwrap();
-        let [entry] = &entries(Kind::Snapshot, folder.path())[..] else {
+        let [entry] = &entries(CacheEntryKind::Snapshot, folder.path())[..] else {
             panic!("one entry");
         };
         assert!(entry.bytes >= 10_000 && entry.is_in_use());
@@ -303,11 +303,11 @@ mod tests {
                 .map(|entry| entry.name.clone())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(names(Kind::Image), ["abc"]);
-        assert_eq!(names(Kind::Unfinished), ["building-x"]);
-        let all = entries(Kind::Image, folder.path());
+        assert_eq!(names(CacheEntryKind::Image), ["abc"]);
+        assert_eq!(names(CacheEntryKind::Unfinished), ["building-x"]);
+        let all = entries(CacheEntryKind::Image, folder.path());
         assert!(matches!(all[0].remove(), Removed::Yes));
         assert!(!folder.path().join("abc").exists());
-        assert!(entries(Kind::Job, &folder.path().join("absent")).is_empty());
+        assert!(entries(CacheEntryKind::Job, &folder.path().join("absent")).is_empty());
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct FitArguments {
 }
 
 /// A run as a model needs it.
-struct Run {
+struct FitRun {
     directory: PathBuf,
     trace: PathBuf,
     program: Program,
@@ -53,7 +53,7 @@ struct Run {
 
 /// `belljar model fit`.
 pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
-    let runs: Vec<Run> = arguments
+    let runs: Vec<FitRun> = arguments
         .runs
         .iter()
         .map(|word| run(word))
@@ -81,7 +81,7 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
 }
 
 /// The run in a directory, and the size that follows its name.
-fn run(word: &str) -> Result<Run> {
+fn run(word: &str) -> Result<FitRun> {
     let (directory, size) = match word.rsplit_once('=') {
         Some((directory, size)) if !Path::new(word).exists() => {
             let number: f64 = size.parse().with_context(|| {
@@ -100,7 +100,7 @@ fn run(word: &str) -> Result<Run> {
     let arguments = JobArguments::over(&directory, NetworkModel::Packet);
     let job = arguments.job()?;
     let calibration = belljar_replay::calibrate(&job.program, &job.traced()?)?;
-    Ok(Run {
+    Ok(FitRun {
         trace: job.trace.clone(),
         program: job.program,
         calibration,

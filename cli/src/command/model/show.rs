@@ -43,7 +43,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
             arguments.nodes
         );
     }
-    let rows: Vec<Row> = rows(&model, ranks, size);
+    let rows: Vec<FunctionRow> = rows(&model, ranks, size);
     let warnings = model.doubts(ranks, size);
     if arguments.json {
         let functions: Vec<Value> = rows.iter().map(|row| rounded(row.json())).collect();
@@ -60,7 +60,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
 }
 
 /// Values of a function at a number of ranks and a size.
-struct Row {
+struct FunctionRow {
     class: usize,
     function: String,
     what: &'static str,
@@ -73,7 +73,7 @@ struct Row {
     beyond: f64,
 }
 
-impl Row {
+impl FunctionRow {
     fn json(&self) -> Value {
         json!({
             "class": self.class, "function": self.function, "value_of": self.what,
@@ -102,7 +102,7 @@ impl Row {
     }
 }
 
-fn rows(model: &Model, ranks: f64, size: f64) -> Vec<Row> {
+fn rows(model: &Model, ranks: f64, size: f64) -> Vec<FunctionRow> {
     let mut rows = Vec::new();
     for function in model.functions() {
         for (part, of) in function.values.functions().iter().enumerate() {
@@ -115,7 +115,7 @@ fn rows(model: &Model, ranks: f64, size: f64) -> Vec<Row> {
                 to: value,
                 cut: false,
             };
-            rows.push(Row {
+            rows.push(FunctionRow {
                 class: function.class,
                 function: function.function.clone(),
                 what: function.what,
@@ -132,7 +132,7 @@ fn rows(model: &Model, ranks: f64, size: f64) -> Vec<Row> {
     rows
 }
 
-fn text(rows: &[Row], (ranks, size): (f64, f64), out: &mut dyn Write) -> io::Result<()> {
+fn text(rows: &[FunctionRow], (ranks, size): (f64, f64), out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{ranks} ranks, size {size}; bytes, turns, and times in picoseconds; band: where 19 of 20 measured values would be"
@@ -149,7 +149,7 @@ fn text(rows: &[Row], (ranks, size): (f64, f64), out: &mut dyn Write) -> io::Res
             "form",
         ];
         let mut table = Table::new(heads);
-        let own: Vec<&Row> = rows.iter().filter(|row| row.start_up == start_up).collect();
+        let own: Vec<&FunctionRow> = rows.iter().filter(|row| row.start_up == start_up).collect();
         if own.is_empty() {
             continue;
         }

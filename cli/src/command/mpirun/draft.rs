@@ -13,7 +13,7 @@ use belljar_cluster::scenario::quantity::{Bandwidth, Bytes};
 use belljar_workload::large_files::large_size;
 use clap::ValueEnum;
 
-use super::{MachineArguments, Request};
+use super::{MachineArguments, ResolvedRequest};
 
 /// The minimum memory of a node, and the memory added for each rank, in MiB.
 const LEAST_MEMORY: u64 = 512;
@@ -21,7 +21,7 @@ const MEMORY_OF_RANK: u64 = 256;
 const MIB: u64 = 1 << 20;
 
 /// The scenario for `request`, without the values of `--set`.
-pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<Draft> {
+pub(super) fn draft(arguments: &MachineArguments, request: &ResolvedRequest) -> Result<Draft> {
     let mut draft = Draft::default();
     draft.files.clone_from(&request.files);
     draft.remarks.push(format!(
@@ -60,7 +60,7 @@ pub(super) fn draft(arguments: &MachineArguments, request: &Request) -> Result<D
     Ok(draft)
 }
 
-fn nodes(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
+fn nodes(arguments: &MachineArguments, request: &ResolvedRequest, draft: &mut Draft) {
     draft.section("nodes", &[]);
     let groups = request.layout.groups();
     if groups.is_empty() {
@@ -85,7 +85,7 @@ fn nodes(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
 
 /// Memory for the ranks of a node and for its files. Files count twice: the copy on the run disk, and the
 /// copy that the program finds. Large files stay on their disk.
-fn memory_of(request: &Request) -> Bytes {
+fn memory_of(request: &ResolvedRequest) -> Bytes {
     let sizes = request.files.values();
     let sizes = sizes.filter_map(|path| match large_size(path) {
         Ok(None) => Some(std::fs::metadata(path).ok()?.len()),
@@ -155,7 +155,7 @@ fn slurm(own: &Slurm, draft: &mut Draft) {
     }
 }
 
-fn workload(arguments: &MachineArguments, request: &Request, draft: &mut Draft) {
+fn workload(arguments: &MachineArguments, request: &ResolvedRequest, draft: &mut Draft) {
     draft.section("workload", &[]);
     draft.entry(
         "command",

@@ -8,17 +8,17 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use belljar_cli::mpirun::choose::{Asked, Choice, Source, name_in_guest};
+use belljar_cli::mpirun::choose::{ImageChoice, ProgramOrigin, RequestedPrograms, name_in_guest};
 use belljar_cli::mpirun::compose::LIBRARIES;
 use belljar_cli::mpirun::request::host_file::{host_file, host_lines, host_list, rank_file};
 use belljar_cli::mpirun::request::policy::{map_by, rank_by};
-use belljar_cli::mpirun::request::{self, Mapping, Part, Wishes};
+use belljar_cli::mpirun::request::{self, ProgramRequest, RankMapping, Wishes};
 
 use super::launch::{Ranks, command, name};
-use super::{MpirunArguments, Request, add, image, take_in};
+use super::{MpirunArguments, ResolvedRequest, add, image, take_in};
 
 /// Resolves the nodes, programs, files and variables of a request.
-pub(super) fn find(arguments: &MpirunArguments) -> Result<Request> {
+pub(super) fn find(arguments: &MpirunArguments) -> Result<ResolvedRequest> {
     if let Some(why) = arguments.refused.first() {
         bail!("{why}");
     }
@@ -39,7 +39,7 @@ pub(super) fn find(arguments: &MpirunArguments) -> Result<Request> {
         .flatten()
         .filter(|folder| !is_brought(folder, &parts, &files));
     let of_image: Vec<String> = of_image.cloned().collect();
-    let asked = Asked {
+    let asked = RequestedPrograms {
         parts: &parts,
         files: &files,
         folders: &of_image,
@@ -67,7 +67,7 @@ pub(super) fn find(arguments: &MpirunArguments) -> Result<Request> {
     let mut notes = choice.notices.clone();
     notes.extend(absent_files(&parts, &files));
     let ignored = parts.iter().flat_map(|part| part.ignored.iter().cloned());
-    Ok(Request {
+    Ok(ResolvedRequest {
         made_by: "belljar mpirun",
         name: name(&choice, &parts, &files),
         command: command(&choice, &parts, &ranks)?,
@@ -85,7 +85,7 @@ pub(super) fn find(arguments: &MpirunArguments) -> Result<Request> {
 }
 
 /// The programs, the first one with the options of the command line.
-fn parts(arguments: &MpirunArguments) -> Result<Vec<Part>> {
+fn parts(arguments: &MpirunArguments) -> Result<Vec<ProgramRequest>> {
     let mut parts = request::parts(&arguments.program, arguments.ranks)?;
     if let Some(first) = parts.first_mut() {
         first
@@ -100,9 +100,9 @@ fn parts(arguments: &MpirunArguments) -> Result<Vec<Part>> {
 
 /// Requests about nodes and the order of ranks.
 fn wishes(arguments: &MpirunArguments) -> Result<Wishes> {
-    let mut mapping = Mapping {
+    let mut mapping = RankMapping {
         oversubscribe: arguments.oversubscribe,
-        ..Mapping::default()
+        ..RankMapping::default()
     };
     if let Some(text) = &arguments.map_by {
         map_by(text, &mut mapping)?;
@@ -149,7 +149,7 @@ fn wishes(arguments: &MpirunArguments) -> Result<Wishes> {
 }
 
 /// The folder of nodes that a program runs in: one below this folder is below `/root`, any other is the image's.
-fn guest_folder(part: &Part) -> Result<Option<String>> {
+fn guest_folder(part: &ProgramRequest) -> Result<Option<String>> {
     let Some(folder) = &part.folder else {
         return Ok(None);
     };
@@ -169,7 +169,7 @@ fn guest_folder(part: &Part) -> Result<Option<String>> {
 }
 
 /// True if files of the run, or a program, are in this folder of nodes.
-fn is_brought(folder: &str, parts: &[Part], files: &BTreeMap<String, PathBuf>) -> bool {
+fn is_brought(folder: &str, parts: &[ProgramRequest], files: &BTreeMap<String, PathBuf>) -> bool {
     let programs = parts.iter().map(|part| part.path_here(&part.program));
     let programs = programs.filter(|path| path.is_file() && path.is_relative());
     let mut names = programs
@@ -180,12 +180,16 @@ fn is_brought(folder: &str, parts: &[Part], files: &BTreeMap<String, PathBuf>) -
 }
 
 /// Adds programs, the scripts of interpreters, and libraries.
-fn bring(choice: &Choice, parts: &[Part], files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+fn bring(
+    choice: &ImageChoice,
+    parts: &[ProgramRequest],
+    files: &mut BTreeMap<String, PathBuf>,
+) -> Result<()> {
     for (program, part) in choice.programs.iter().zip(parts) {
         match &program.source {
-            Source::Host(path) => add(files, &program.name, path)?,
+            ProgramOrigin::Host(path) => add(files, &program.name, path)?,
             // The script of an interpreter is a file here.
-            Source::Image => {
+            ProgramOrigin::Image => {
                 let script = part.arguments.iter().find(|word| !word.starts_with('-'));
                 let path = script.map(|word| part.path_here(word));
                 if let Some(path) = path.filter(|path| path.is_file() && !path.is_absolute()) {
@@ -204,7 +208,7 @@ type Variables = BTreeMap<String, String>;
 
 /// Variables of all ranks, and of each program alone. The variables of a single program are in the scenario,
 /// too.
-fn environments(parts: &[Part]) -> Result<(Variables, Vec<Variables>)> {
+fn environments(parts: &[ProgramRequest]) -> Result<(Variables, Vec<Variables>)> {
     let mut shared = Variables::new();
     for part in parts {
         shared.extend(variables(&part.shared)?);
@@ -230,7 +234,7 @@ fn variables(wishes: &[String]) -> Result<Variables> {
 }
 
 /// Arguments that name files of this host, which nodes lack.
-fn absent_files(parts: &[Part], files: &BTreeMap<String, PathBuf>) -> Vec<String> {
+fn absent_files(parts: &[ProgramRequest], files: &BTreeMap<String, PathBuf>) -> Vec<String> {
     let words = parts
         .iter()
         .flat_map(|part| part.arguments.iter().map(|word| part.path_here(word)));

@@ -6,19 +6,23 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use belljar_cli::mpirun::choose::{Choice, Source};
+use belljar_cli::mpirun::choose::{ImageChoice, ProgramOrigin};
 use belljar_cli::mpirun::compose::shell_word;
-use belljar_cli::mpirun::request::{Part, Placement};
+use belljar_cli::mpirun::request::{Placement, ProgramRequest};
 use belljar_workload::Mpi;
 
 /// The first program's name; for an interpreter of the image, the name of its script.
-pub(super) fn name(choice: &Choice, parts: &[Part], files: &BTreeMap<String, PathBuf>) -> String {
+pub(super) fn name(
+    choice: &ImageChoice,
+    parts: &[ProgramRequest],
+    files: &BTreeMap<String, PathBuf>,
+) -> String {
     let program = choice.programs.first().zip(parts.first());
     let name = program.map_or("", |(program, part)| {
         let mut scripts = part.arguments.iter();
         let script = scripts.find(|word| files.contains_key(*word));
         match (&program.source, script) {
-            (Source::Image, Some(script)) => script,
+            (ProgramOrigin::Image, Some(script)) => script,
             _ => &program.name,
         }
     });
@@ -50,15 +54,19 @@ const SEQUENCE: &str = "/tmp/belljar-sequence";
 ///
 /// # Errors
 /// When the launcher has no words for their order.
-pub(super) fn command(choice: &Choice, parts: &[Part], ranks: &Ranks<'_>) -> Result<String> {
+pub(super) fn command(
+    choice: &ImageChoice,
+    parts: &[ProgramRequest],
+    ranks: &Ranks<'_>,
+) -> Result<String> {
     let parts = parts.iter().enumerate().zip(&choice.programs);
     let parts = parts.map(|((at, part), program)| {
         let mut words = local_words(choice, ranks, at);
         words.extend(["-n".to_owned(), ranks.counts[at].to_string()]);
         words.push(match (&program.source, &ranks.folders[at]) {
-            (Source::Host(_), Some(_)) => format!("/root/{}", program.name),
-            (Source::Host(_), None) => format!("./{}", program.name),
-            (Source::Image, _) => program.name.clone(),
+            (ProgramOrigin::Host(_), Some(_)) => format!("/root/{}", program.name),
+            (ProgramOrigin::Host(_), None) => format!("./{}", program.name),
+            (ProgramOrigin::Image, _) => program.name.clone(),
         });
         words.extend(part.arguments.iter().cloned());
         let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
@@ -80,7 +88,7 @@ pub(super) fn command(choice: &Choice, parts: &[Part], ranks: &Ranks<'_>) -> Res
 }
 
 /// Options of one program: its folder and its variables.
-fn local_words(choice: &Choice, ranks: &Ranks<'_>, at: usize) -> Vec<String> {
+fn local_words(choice: &ImageChoice, ranks: &Ranks<'_>, at: usize) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(folder) = &ranks.folders[at] {
         let option = if choice.mpi == Mpi::Mpich {
@@ -100,7 +108,7 @@ fn local_words(choice: &Choice, ranks: &Ranks<'_>, at: usize) -> Vec<String> {
 }
 
 /// A line before the launcher, and its words, for an order of ranks.
-fn placed(choice: &Choice, placement: &Placement) -> Result<(String, String)> {
+fn placed(choice: &ImageChoice, placement: &Placement) -> Result<(String, String)> {
     let none = String::new;
     Ok(match (placement, choice.mpi) {
         (Placement::Slots, _) => (none(), none()),

@@ -23,7 +23,7 @@ use super::job::{Job, JobArguments};
 use super::placement::PlacementArguments;
 use super::render::change;
 use crate::command::output::show;
-use crate::command::terminal::progress::Task;
+use crate::command::terminal::progress::TerminalTask;
 
 #[derive(Args)]
 pub(crate) struct PlaceArguments {
@@ -65,7 +65,7 @@ pub(crate) fn place(arguments: &PlaceArguments) -> Result<ExitCode> {
         seed: arguments.seed,
     };
     let all = Method::CONSTRUCTIVE + u64::from(effort.tries);
-    let task = Task::of_steps("placements", Some(all));
+    let task = TerminalTask::of_steps("placements", Some(all));
     let placements = search(program, &calibration, &setting, effort, || {
         task.step();
     })?;

@@ -33,7 +33,7 @@ struct Combination {
 
 /// Outcome of a combination.
 #[derive(Clone, Debug, Serialize)]
-struct Row {
+struct ReplayRow {
     values: Vec<(String, String)>,
     total_ps: u64,
     traced_ps: u64,
@@ -53,7 +53,7 @@ struct Row {
 }
 
 /// A job, program and calibration that several combinations share.
-struct Shared<'a> {
+struct SharedJob<'a> {
     job: Job<'a>,
     calibration: Calibration,
 }
@@ -70,7 +70,7 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
         })
         .collect::<Result<_>>()?;
     let (shared, of) = shared(&all)?;
-    let mut settings: Vec<(&Shared<'_>, Setting)> = Vec::new();
+    let mut settings: Vec<(&SharedJob<'_>, Setting)> = Vec::new();
     let mut warnings: Vec<Vec<String>> = Vec::new();
     for ((index, combination), of) in all.iter().enumerate().zip(of) {
         let setting = shared[of].job.on(&combination.job, &combination.placement);
@@ -82,7 +82,7 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
     }
     let outcomes = play(&settings)?;
     let rows = all.iter().zip(warnings).zip(outcomes);
-    let rows: Vec<Row> = rows
+    let rows: Vec<ReplayRow> = rows
         .filter_map(|((of, warnings), played)| {
             let (outcome, doubts) = played?;
             Some(row(of, [warnings, doubts].concat(), &outcome))
@@ -176,7 +176,7 @@ fn word(value: &str) -> String {
 }
 
 /// The shared parts of all combinations, and the index of each combination's part.
-fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
+fn shared(all: &[Combination]) -> Result<(Vec<SharedJob<'_>>, Vec<usize>)> {
     let mut first: Vec<&Combination> = Vec::new();
     let mut of = Vec::new();
     for combination in all {
@@ -191,7 +191,7 @@ fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
     let shared = first.into_iter().map(|combination| {
         let job = combination.job.job()?;
         let calibration = calibrate(&job.program, &job.traced()?)?;
-        Ok(Shared { job, calibration })
+        Ok(SharedJob { job, calibration })
     });
     Ok((shared.collect::<Result<_>>()?, of))
 }
@@ -200,7 +200,7 @@ fn shared(all: &[Combination]) -> Result<(Vec<Shared<'_>>, Vec<usize>)> {
 type WithDoubts = (Outcome, Vec<String>);
 
 /// Replays all on all processors, with warnings; `None` for interrupted replays.
-fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>>> {
+fn play(settings: &[(&SharedJob<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>>> {
     let count = settings.len();
     let watch = Watch::of("replays", Some(count as u64));
     let outcomes = on_all_processors(count, &watch, |index| {
@@ -218,11 +218,11 @@ fn play(settings: &[(&Shared<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>>> 
     played.collect()
 }
 
-fn row(combination: &Combination, warnings: Vec<String>, outcome: &Outcome) -> Row {
+fn row(combination: &Combination, warnings: Vec<String>, outcome: &Outcome) -> ReplayRow {
     let sum = |of: fn(&belljar_replay::RankOutcome) -> u64| {
         outcome.ranks.iter().map(of).fold(0, u64::saturating_add)
     };
-    Row {
+    ReplayRow {
         values: combination.values.clone(),
         total_ps: outcome.total_ps,
         traced_ps: outcome.traced_ps,
@@ -237,7 +237,7 @@ fn row(combination: &Combination, warnings: Vec<String>, outcome: &Outcome) -> R
 }
 
 /// Text for a terminal.
-fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+fn text(keys: &[String], rows: &[ReplayRow], out: &mut dyn Write) -> io::Result<()> {
     let heads = [
         "predicted",
         "change",
@@ -264,7 +264,7 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
         table.row(values.chain(figures).collect());
     }
     table.write(out)?;
-    let of_first = |of: fn(&Row) -> u64| time_words(rows.first().map_or(0, of));
+    let of_first = |of: fn(&ReplayRow) -> u64| time_words(rows.first().map_or(0, of));
     writeln!(
         out,
         "traced: {}, main part {}; in MPI and waiting are of all ranks together",
@@ -281,7 +281,7 @@ fn text(keys: &[String], rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The warnings of all rows, each once, with the values of its rows.
-fn grouped(rows: &[Row]) -> Vec<(&str, Vec<String>)> {
+fn grouped(rows: &[ReplayRow]) -> Vec<(&str, Vec<String>)> {
     let mut grouped: Vec<(&str, Vec<String>)> = Vec::new();
     for row in rows {
         let values = row.values.iter();
@@ -301,7 +301,7 @@ fn grouped(rows: &[Row]) -> Vec<(&str, Vec<String>)> {
 }
 
 /// The table as comma-separated values.
-fn csv(keys: &[String], rows: &[Row]) -> Result<Vec<u8>> {
+fn csv(keys: &[String], rows: &[ReplayRow]) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let figures = [
         "total_ps",

@@ -11,10 +11,15 @@ use belljar_files::{Folder, OutputFile};
 use belljar_networks::LinkLoad;
 use belljar_simulate::{Job, JobMeasures, Simulated};
 
-use super::Row;
+use super::SimulationRow;
 
 /// The table of all combinations.
-pub(super) fn table(folder: &Folder, name: &str, keys: &[String], rows: &[Row]) -> Result<()> {
+pub(super) fn table(
+    folder: &Folder,
+    name: &str,
+    keys: &[String],
+    rows: &[SimulationRow],
+) -> Result<()> {
     let mut writer = open(folder, name)?;
     for (number, row) in rows.iter().enumerate() {
         let figures = serde_json::to_value(row.measures)?;

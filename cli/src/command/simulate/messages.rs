@@ -12,7 +12,7 @@ use belljar_fabric::{Settings, Topology};
 use belljar_networks::LinkLoad;
 use belljar_program::Program;
 use belljar_replay::{Contention, ContentionState, Joined, NetworkModel, NextEnd, Setting};
-use belljar_simulate::{Job, Nanos, Next, Progress};
+use belljar_simulate::{Job, JobProgress, Nanos, Next};
 
 use super::play::Saved;
 use super::traced::Runs;
@@ -151,7 +151,7 @@ impl<'p> Messages<'p> {
     }
 }
 
-impl Progress for Messages<'_> {
+impl JobProgress for Messages<'_> {
     fn begin(&mut self, now: Nanos, job: usize, places: &[u32]) {
         self.0.begin(now.saturating_mul(1000), job, places);
     }

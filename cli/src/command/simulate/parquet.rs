@@ -13,7 +13,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use serde_json::{Map, Value};
 
-use super::Row;
+use super::SimulationRow;
 
 /// A column.
 enum Column {
@@ -53,7 +53,12 @@ impl Column {
 }
 
 /// Writes the table of all combinations.
-pub(super) fn table(folder: &Folder, name: &str, keys: &[String], rows: &[Row]) -> Result<()> {
+pub(super) fn table(
+    folder: &Folder,
+    name: &str,
+    keys: &[String],
+    rows: &[SimulationRow],
+) -> Result<()> {
     let figures = rows
         .iter()
         .map(|row| match serde_json::to_value(row.measures)? {
@@ -63,7 +68,7 @@ pub(super) fn table(folder: &Folder, name: &str, keys: &[String], rows: &[Row]) 
     let figures: Vec<Map<String, Value>> = figures.collect::<Result<_>>()?;
     let mut columns: Vec<(String, Column)> = Vec::new();
     for (at, key) in keys.iter().enumerate() {
-        let text = |row: &Row| row.values.get(at).map_or("", |(_, value)| value).into();
+        let text = |row: &SimulationRow| row.values.get(at).map_or("", |(_, value)| value).into();
         columns.push((key.clone(), Column::Texts(rows.iter().map(text).collect())));
     }
     for name in figures.first().into_iter().flat_map(Map::keys) {

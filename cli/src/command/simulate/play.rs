@@ -3,22 +3,22 @@
 //! The result does not depend on interruptions. Called by `simulate`.
 
 use anyhow::{Context, Result};
-use belljar_cli::mix::Level;
+use belljar_cli::mix::TrafficLevel;
 use belljar_fabric::{Settings, Topology};
 use belljar_networks::LinkLoad;
 use belljar_replay::ContentionState;
-use belljar_simulate::{AsLong, Machine, Progress, Simulated, Simulation, Step};
+use belljar_simulate::{AsLong, JobProgress, Machine, Simulated, Simulation, SimulationStep};
 
-use super::Wanted;
+use super::PendingCombination;
 use super::messages::{self, Messages};
-use super::state::{Keeper, State};
+use super::state::{CombinationState, Keeper};
 use crate::command::terminal::watch::Watch;
 
 /// The outcome of a combination, and at the level of messages the links' loads.
 pub(super) type Outcome = (Simulated, Vec<LinkLoad>);
 
 /// Jobs in progress whose state can be saved.
-pub(super) trait Saved: Progress {
+pub(super) trait Saved: JobProgress {
     /// All changing data that the simulation's own state lacks.
     fn save(&self) -> Option<ContentionState>;
 }
@@ -31,7 +31,7 @@ impl Saved for AsLong<'_> {
 
 /// Simulates a combination on its machine; `None` when stopped. `keeper` saves the states.
 pub(super) fn play(
-    wanted: &Wanted,
+    wanted: &PendingCombination,
     (topology, settings): (&Topology, &Settings),
     keeper: Option<&mut Keeper<'_>>,
     watch: &Watch,
@@ -53,12 +53,12 @@ pub(super) fn play(
         simulation.restore(mix).with_context(|| refused.clone())?;
     }
     match wanted.mix.level {
-        Level::Matrix => {
+        TrafficLevel::Matrix => {
             let mut progress = AsLong::of(&simulation);
             let over = through(&mut simulation, &mut progress, keeper, watch)?;
             Ok(over.then(|| (simulation.finish(), Vec::new())))
         }
-        Level::Message => {
+        TrafficLevel::Message => {
             let joined = messages::joined(jobs, &wanted.played);
             let network = (topology, settings);
             let setting = messages::setting(&wanted.played, network, wanted.mix.model)?;
@@ -84,7 +84,7 @@ fn through(
         if let Some(keeper) = &mut keeper
             && (stops || keeper.is_due())
         {
-            keeper.keep(&State {
+            keeper.keep(&CombinationState {
                 mix: Some(simulation.save()),
                 jobs: progress.save(),
             })?;
@@ -92,7 +92,7 @@ fn through(
         if stops {
             return Ok(false);
         }
-        if simulation.step(progress) == Step::Over {
+        if simulation.step(progress) == SimulationStep::Over {
             return Ok(true);
         }
     }

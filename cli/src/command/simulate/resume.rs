@@ -14,7 +14,7 @@ use belljar_files::{Folder, read_input_text};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
-use super::Row;
+use super::SimulationRow;
 
 /// The mix, in the folder of results.
 const MIX_FILE: &str = "mix.toml";
@@ -41,7 +41,7 @@ struct KeptRow {
     /// The digest of the simulation: its mix, network, jobs and traced runs.
     simulation: String,
     #[serde(flatten)]
-    row: Row,
+    row: SimulationRow,
 }
 
 /// The folder of results, locked while this value lives.
@@ -122,7 +122,7 @@ impl Results {
         folder: &Folder,
         simulation: u128,
         values: &[(String, String)],
-    ) -> Option<Row> {
+    ) -> Option<SimulationRow> {
         match kept(folder, simulation, values) {
             Ok(row) => row,
             Err(reason) => {
@@ -140,7 +140,7 @@ impl Results {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn keep(folder: &Folder, simulation: u128, row: &Row) -> Result<()> {
+    pub(super) fn keep(folder: &Folder, simulation: u128, row: &SimulationRow) -> Result<()> {
         let kept = KeptRow {
             rules: RULES,
             simulation: format!("{simulation:032x}"),
@@ -180,7 +180,7 @@ fn kept(
     folder: &Folder,
     simulation: u128,
     values: &[(String, String)],
-) -> Result<Option<Row>, String> {
+) -> Result<Option<SimulationRow>, String> {
     let file = match folder.open_file(ROW_FILE) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|error| format!("it cannot be read: {error}"))?,
@@ -233,7 +233,7 @@ mod tests {
         assert!(second.to_string().contains("another process"), "{second}");
         drop(first);
         let values = vec![("hosts".to_owned(), "4".to_owned())];
-        let row = Row {
+        let row = SimulationRow {
             values: values.clone(),
             warnings: vec!["4 of 8 links".to_owned()],
             measures: Measures {

@@ -17,7 +17,7 @@ use belljar_files::{Folder, OutputFile};
 use belljar_program::Program;
 use belljar_replay::ContentionState;
 use belljar_sim::{check, decode, encode};
-use belljar_simulate::{Job, MixState, Traffic};
+use belljar_simulate::{Job, JobTraffic, MixState};
 use serde::{Deserialize, Serialize};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
@@ -34,7 +34,7 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// A combination's state; the default is its beginning.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct CombinationState {
     /// Jobs, queue, hosts and loads.
     pub(super) mix: Option<MixState>,
     /// At the level of messages, the state of running jobs.
@@ -59,7 +59,7 @@ pub(super) fn digest(
         format_args!("{topology:?} {settings:?}"),
     )?;
     // Jobs of a kind share their traffic.
-    let mut known: BTreeMap<*const Traffic, usize> = BTreeMap::new();
+    let mut known: BTreeMap<*const JobTraffic, usize> = BTreeMap::new();
     for job in jobs {
         let next = known.len();
         let number = *known.entry(&raw const *job.traffic).or_insert(next);
@@ -131,7 +131,7 @@ impl<'f> Keeper<'f> {
     ///
     /// # Errors
     /// If it is too large, or cannot be written.
-    pub(super) fn keep(&mut self, state: &State) -> Result<()> {
+    pub(super) fn keep(&mut self, state: &CombinationState) -> Result<()> {
         self.write(state)
             .context("cannot keep the state of a combination")?;
         // Counts the interval from the end of the write, so that a large state leaves time for the simulation.
@@ -139,9 +139,9 @@ impl<'f> Keeper<'f> {
         Ok(())
     }
 
-    fn write(&self, state: &State) -> Result<()> {
+    fn write(&self, state: &CombinationState) -> Result<()> {
         let bytes = encode(state)?;
-        check::<State>(&bytes)?;
+        check::<CombinationState>(&bytes)?;
         let mut file = OutputFile::create_in(self.folder, STATE_FILE)?;
         file.write_all(&MAGIC)?;
         file.write_all(&self.digest.to_le_bytes())?;
@@ -154,7 +154,7 @@ impl<'f> Keeper<'f> {
     ///
     /// # Errors
     /// If the file is not a state of this simulation; the error says what to do.
-    pub(super) fn kept(&self) -> Result<Option<State>> {
+    pub(super) fn kept(&self) -> Result<Option<CombinationState>> {
         let file = match self.folder.open_file(STATE_FILE) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file.with_context(|| self.refused())?,
@@ -174,7 +174,7 @@ impl<'f> Keeper<'f> {
         )
     }
 
-    fn state(&self, bytes: &[u8]) -> Result<State> {
+    fn state(&self, bytes: &[u8]) -> Result<CombinationState> {
         let header = bytes.split_first_chunk::<HEADER>();
         let Some((header, state)) = header.filter(|(header, _)| header[..7] == MAGIC[..7]) else {
             bail!("it is not a state of a simulation");
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     fn job(rate: u64) -> Job {
-        let flow = belljar_simulate::Flow {
+        let flow = belljar_simulate::RankFlow {
             from: 0,
             to: 1,
             rate,
@@ -234,7 +234,7 @@ mod tests {
             duration: 7,
             estimate: 7,
             priority: 0,
-            traffic: Arc::new(Traffic { flows: vec![flow] }),
+            traffic: Arc::new(JobTraffic { flows: vec![flow] }),
             run: None,
         }
     }
@@ -278,7 +278,7 @@ mod tests {
         let mut keeper = Keeper::new(&own, 77, Duration::ZERO);
         assert!(keeper.kept().unwrap().is_none());
         assert!(keeper.is_due());
-        keeper.keep(&State::default()).unwrap();
+        keeper.keep(&CombinationState::default()).unwrap();
         assert!(keeper.kept().unwrap().is_some());
         let told = |keeper: &Keeper<'_>| format!("{:#}", keeper.kept().unwrap_err());
         let other = Keeper::new(&own, 78, Duration::MAX);

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use belljar_analysis::{Filter, Matrix, TrafficOf, traffic};
-use belljar_cli::mix::{Traced, TracedTraffic};
-use belljar_simulate::{Flow, Traffic};
+use belljar_cli::mix::{TracedTraffic, TrafficProvider};
+use belljar_simulate::{JobTraffic, RankFlow};
 
 use crate::command::trace::collected::refuse;
 use crate::command::trace::tables::tables_of_run;
@@ -30,7 +30,7 @@ impl Runs {
     }
 }
 
-impl Traced for Runs {
+impl TrafficProvider for Runs {
     fn traffic(&mut self, directory: &Path) -> Result<TracedTraffic, String> {
         if let Some(known) = self.known.get(directory) {
             return Ok(known.clone());
@@ -64,19 +64,19 @@ fn of(matrix: &Matrix, run: usize) -> Result<TracedTraffic, String> {
     }
     let flows = matrix.pairs.iter().filter_map(|pair| {
         let rate = u128::from(pair.bytes) * 8 * 1_000_000_000_000 / u128::from(span);
-        Some(Flow {
+        Some(RankFlow {
             from: pair.from,
             to: pair.to?,
             rate: u64::try_from(rate).unwrap_or(u64::MAX),
         })
     });
-    let flows: Vec<Flow> = flows.filter(|flow| flow.from != flow.to).collect();
+    let flows: Vec<RankFlow> = flows.filter(|flow| flow.from != flow.to).collect();
     let last = flows.iter().flat_map(|flow| [flow.from, flow.to]).max();
     let ranks = last.ok_or("the run's processes sent each other nothing")? + 1;
     Ok(TracedTraffic {
         ranks,
         duration: span / 1000,
-        traffic: Arc::new(Traffic { flows }),
+        traffic: Arc::new(JobTraffic { flows }),
         run,
     })
 }

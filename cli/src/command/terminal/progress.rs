@@ -65,9 +65,9 @@ enum Unit {
 
 /// Work in progress. It is shown until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Task(Arc<Counters>);
+pub(crate) struct TerminalTask(Arc<Counters>);
 
-impl Task {
+impl TerminalTask {
     /// Shows `all` steps of this name, or an unknown number of steps.
     pub(crate) fn of_steps(name: &str, all: Option<u64>) -> Self {
         Self::begin(name, all.unwrap_or(0), Unit::Steps)
@@ -122,7 +122,7 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl Drop for TerminalTask {
     fn drop(&mut self) {
         let mut shown = shown();
         shown.tasks.retain(|task| !Arc::ptr_eq(task, &self.0));
@@ -237,8 +237,8 @@ pub(crate) fn above(write: impl FnOnce()) {
 
 /// Does `work`, and shows how far it is in the traces that it reads.
 pub(crate) fn of_traces<T>(work: impl FnOnce() -> T) -> T {
-    let task = Task::begin("working", 0, Unit::Share);
-    let reads = Task(Arc::clone(&task.0));
+    let task = TerminalTask::begin("working", 0, Unit::Share);
+    let reads = TerminalTask(Arc::clone(&task.0));
     observed(move |path, position| reads.read(path, position), work)
 }
 

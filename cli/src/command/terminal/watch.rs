@@ -10,14 +10,14 @@ use std::thread;
 use belljar_program::Program;
 
 use super::interrupt::Deferral;
-use super::progress::Task;
+use super::progress::TerminalTask;
 
 /// Calls between two reports of progress.
 const SELDOM: u64 = 1 << 14;
 
 /// Counts the steps of all threads, and checks at each for the user's signal.
 pub(in crate::command) struct Watch {
-    task: Task,
+    task: TerminalTask,
     steps: AtomicU64,
     /// Steps between two reports of progress.
     seldom: u64,
@@ -37,7 +37,7 @@ impl Watch {
     /// Watches steps of this name; their number may be unknown.
     pub(in crate::command) fn of(name: &str, all: Option<u64>) -> Self {
         Self {
-            task: Task::of_steps(name, all),
+            task: TerminalTask::of_steps(name, all),
             steps: AtomicU64::new(0),
             seldom: 1,
             deferral: Deferral::of_steps(),

@@ -23,7 +23,7 @@ const IMPORT_FILE: &str = "import.json";
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Choice {
+enum ImportFormat {
     /// OTF2 archive, as Score-P writes it.
     ///
     /// The path is its anchor, `traces.otf2`, or its folder.
@@ -47,7 +47,7 @@ pub(crate) struct ImportArguments {
     out: Option<PathBuf>,
     /// Input format; by default detected from the content.
     #[arg(long, value_enum)]
-    format: Option<Choice>,
+    format: Option<ImportFormat>,
     /// For `ti`: floating-point operations per second of a processor.
     #[arg(long, value_name = "NUMBER", default_value_t = 1e9)]
     flops_per_second: f64,
@@ -73,9 +73,9 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
         bail!("--flops-per-second must be a number above 0");
     }
     let format = arguments.format.map(|choice| match choice {
-        Choice::Otf2 => Format::Otf2,
-        Choice::Goal => Format::Goal,
-        Choice::Ti => Format::Ti,
+        ImportFormat::Otf2 => Format::Otf2,
+        ImportFormat::Goal => Format::Goal,
+        ImportFormat::Ti => Format::Ti,
     });
     let format = match format {
         Some(format) => format,

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 /// A group of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Group {
+pub(super) struct TracedNodeGroup {
     name: String,
     first_node: u32,
     nodes: u32,
@@ -25,7 +25,11 @@ pub(super) struct Group {
 ///
 /// # Errors
 /// Errors of `out`.
-pub(super) fn add_to(statistics: &[u8], groups: &[Group], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn add_to(
+    statistics: &[u8],
+    groups: &[TracedNodeGroup],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if groups.is_empty() {
         return out.write_all(statistics);
     }
@@ -36,7 +40,7 @@ pub(super) fn add_to(statistics: &[u8], groups: &[Group], out: &mut dyn Write) -
 }
 
 /// The groups of nodes, in the order of their nodes; empty if the scenario cannot be read.
-pub(super) fn groups_of(trace: &Path) -> Vec<Group> {
+pub(super) fn groups_of(trace: &Path) -> Vec<TracedNodeGroup> {
     let nodes = nodes_of(trace).ok().flatten();
     let groups = nodes.as_ref().map_or(&[][..], |nodes| &nodes.group);
     let kinds = nodes.as_ref().map_or_else(Vec::new, |nodes| nodes.kinds(1));
@@ -45,7 +49,7 @@ pub(super) fn groups_of(trace: &Path) -> Vec<Group> {
     let groups = groups.map(|((group, (kind, _)), number)| {
         let first_node = next;
         next = next.saturating_add(group.count);
-        Group {
+        TracedNodeGroup {
             name: group.name.clone().unwrap_or_else(|| number.to_string()),
             first_node,
             nodes: group.count,
@@ -56,7 +60,7 @@ pub(super) fn groups_of(trace: &Path) -> Vec<Group> {
 }
 
 /// Groups as text, printed after the statistics; empty without groups.
-pub(super) fn told(groups: &[Group]) -> String {
+pub(super) fn told(groups: &[TracedNodeGroup]) -> String {
     let mut text = String::new();
     for group in groups {
         let (name, first) = (&group.name, group.first_node);

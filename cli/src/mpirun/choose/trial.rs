@@ -8,12 +8,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{ChoiceError, Program, Source, name_in_guest};
-use crate::mpirun::request::Part;
+use super::{ChoiceError, LaunchedProgram, ProgramOrigin, name_in_guest};
+use crate::mpirun::request::ProgramRequest;
 use belljar_workload::check::{can_start, describe, fits, missing};
 use belljar_workload::guest_root::interpreter_line;
 use belljar_workload::host_loader::read_binary;
-use belljar_workload::library::{Closure, Found, Object, bring};
+use belljar_workload::library::{Closure, LibraryLocation, Object, bring};
 use belljar_workload::{Binary, GuestRoot, HostLoader, Mpi, ProgramError};
 
 /// Largest script whose text is read, in bytes.
@@ -60,7 +60,10 @@ impl Trial<'_> {
     ///
     /// # Errors
     /// The reason why it cannot run on the image.
-    pub(super) fn program(&mut self, part: &Part) -> Result<Program, ChoiceError> {
+    pub(super) fn program(
+        &mut self,
+        part: &ProgramRequest,
+    ) -> Result<LaunchedProgram, ChoiceError> {
         let word = &part.program;
         let path = part.path_here(word);
         let is_bare = !word.contains('/');
@@ -80,8 +83,8 @@ impl Trial<'_> {
                 ));
             }
             self.image_program(&real, part);
-            return Ok(Program {
-                source: Source::Image,
+            return Ok(LaunchedProgram {
+                source: ProgramOrigin::Image,
                 name: word.clone(),
             });
         }
@@ -107,14 +110,14 @@ impl Trial<'_> {
             Some(binary) => self.bring(&name, &path, binary)?,
             None => self.script(&name, &path)?,
         }
-        Ok(Program {
-            source: Source::Host(path),
+        Ok(LaunchedProgram {
+            source: ProgramOrigin::Host(path),
             name,
         })
     }
 
     /// A program that neither the image nor this folder has by its name: Debian has `python3` alone.
-    fn by_another_name(&mut self, part: &Part) -> Result<Program, ChoiceError> {
+    fn by_another_name(&mut self, part: &ProgramRequest) -> Result<LaunchedProgram, ChoiceError> {
         let word = &part.program;
         let real = self.root.program("python3").filter(|_| word == "python");
         let Some(real) = real else {
@@ -124,8 +127,8 @@ impl Trial<'_> {
         self.notices
             .push("python is python3 on nodes, which have no python".to_owned());
         self.image_program(&real, part);
-        Ok(Program {
-            source: Source::Image,
+        Ok(LaunchedProgram {
+            source: ProgramOrigin::Image,
             name: "python3".to_owned(),
         })
     }
@@ -217,7 +220,7 @@ impl Trial<'_> {
     }
 
     /// A program of the image, at the path `real`.
-    fn image_program(&mut self, real: &str, part: &Part) {
+    fn image_program(&mut self, real: &str, part: &ProgramRequest) {
         if let Some(binary) = self.root.binary(real) {
             let program = Object::new(&part.program, Path::new("/"), binary);
             self.mpi.extend(self.mpi_in_image(program));
@@ -234,7 +237,7 @@ impl Trial<'_> {
             let path = self.root.library(name)?;
             let binary = self.root.binary(&path)?;
             let found = Object::new(name, Path::new("/"), binary);
-            Some(Found::Open(PathBuf::from(path), found))
+            Some(LibraryLocation::Open(PathBuf::from(path), found))
         });
         closure.mpi.into_keys().collect()
     }

@@ -20,7 +20,7 @@ pub enum RankOrder {
 
 /// Requests about the placement of ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mapping {
+pub struct RankMapping {
     /// Number of ranks on each node.
     pub map: RankOrder,
     /// Order of their numbers; as `map` when absent.
@@ -51,7 +51,7 @@ pub enum Placement {
 
 /// Nodes and their slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct SlotLayout {
     /// Nodes.
     pub nodes: u32,
     /// Ranks that each may have: its slots. The maximum, if nodes differ.
@@ -64,7 +64,7 @@ pub struct Layout {
     pub placement: Placement,
 }
 
-impl Layout {
+impl SlotLayout {
     /// Nodes with equal slots.
     pub fn alike(nodes: u32, ranks_per_node: u32) -> Self {
         Self {
@@ -108,7 +108,11 @@ impl Layout {
 ///
 /// # Errors
 /// If the ranks do not fit.
-pub(super) fn placed(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Layout, RequestError> {
+pub(super) fn placed(
+    ranks: u32,
+    slots: &[u32],
+    mapping: &RankMapping,
+) -> Result<SlotLayout, RequestError> {
     let counts = counts(ranks, slots, mapping)?;
     let list = match mapping.rank.unwrap_or(mapping.map) {
         RankOrder::BySlot => by_slot(&counts),
@@ -116,7 +120,7 @@ pub(super) fn placed(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Lay
     };
     // Ranks that fill slots leave slots without a rank as they are.
     match by_slot(&filled(ranks, slots)) == list {
-        true => Layout::of(slots, Placement::Slots),
+        true => SlotLayout::of(slots, Placement::Slots),
         false => listed(&list, slots),
     }
 }
@@ -125,14 +129,14 @@ pub(super) fn placed(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Lay
 ///
 /// # Errors
 /// If a scenario cannot express the differences of nodes.
-pub(super) fn listed(list: &[u32], slots: &[u32]) -> Result<Layout, RequestError> {
+pub(super) fn listed(list: &[u32], slots: &[u32]) -> Result<SlotLayout, RequestError> {
     let mut counts = vec![0; slots.len()];
     for &node in list {
         counts[node as usize] += 1;
     }
     // A node without a rank has one slot, as launchers' host files name no others.
     let counts: Vec<u32> = counts.into_iter().map(|count| count.max(1)).collect();
-    let mut layout = Layout::of(&counts, of_list(list, &counts))?;
+    let mut layout = SlotLayout::of(&counts, of_list(list, &counts))?;
     let most = slots.iter().copied().max().unwrap_or(1);
     layout.processors = (layout.ranks_per_node > most).then_some(most);
     Ok(layout)
@@ -146,7 +150,7 @@ fn by_slot(counts: &[u32]) -> Vec<u32> {
 }
 
 /// Returns the number of ranks on each node.
-fn counts(ranks: u32, slots: &[u32], mapping: &Mapping) -> Result<Vec<u32>, RequestError> {
+fn counts(ranks: u32, slots: &[u32], mapping: &RankMapping) -> Result<Vec<u32>, RequestError> {
     let room: u64 = slots.iter().map(|&slots| u64::from(slots)).sum();
     let counts = match mapping.map {
         RankOrder::BySlot => filled(ranks, slots),
@@ -226,8 +230,8 @@ mod tests {
     use super::*;
     use crate::mpirun::request::policy::map_by;
 
-    fn mapped(text: &str) -> Mapping {
-        let mut mapping = Mapping::default();
+    fn mapped(text: &str) -> RankMapping {
+        let mut mapping = RankMapping::default();
         map_by(text, &mut mapping).unwrap();
         mapping
     }
@@ -262,7 +266,7 @@ mod tests {
             of(5, &[2, 1], "slot:oversubscribe"),
             (vec![3, 2], Placement::Slots)
         );
-        let spread = Mapping {
+        let spread = RankMapping {
             rank: Some(RankOrder::BySlot),
             ..mapped("node")
         };
@@ -293,7 +297,7 @@ mod tests {
         );
         let many: Vec<u32> = (0..34).map(|node| 1 + node % 2).collect();
         assert!(matches!(
-            placed(3, &many, &Mapping::default()),
+            placed(3, &many, &RankMapping::default()),
             Err(RequestError::Groups(34))
         ));
     }

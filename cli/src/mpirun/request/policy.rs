@@ -3,13 +3,13 @@
 //! Parts of a node are equal, so most policies mean the order of slots. Called by `belljar mpirun`.
 
 use super::RequestError;
-use super::placement::{Mapping, RankOrder};
+use super::placement::{RankMapping, RankOrder};
 
 /// Reads the value of `--map-by` into `mapping`.
 ///
 /// # Errors
 /// When the policy or a modifier is unknown.
-pub fn map_by(text: &str, mapping: &mut Mapping) -> Result<(), RequestError> {
+pub fn map_by(text: &str, mapping: &mut RankMapping) -> Result<(), RequestError> {
     let refused = |instead: &str| RequestError::MapBy {
         text: text.to_owned(),
         instead: instead.to_owned(),
@@ -52,7 +52,7 @@ pub fn map_by(text: &str, mapping: &mut Mapping) -> Result<(), RequestError> {
     }
 }
 
-fn modifier(word: &str, policy: &str, mapping: &mut Mapping) -> Option<()> {
+fn modifier(word: &str, policy: &str, mapping: &mut RankMapping) -> Option<()> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     match (key.to_ascii_lowercase().as_str(), value) {
         ("pe", value) => mapping.processors = Some(value.parse().ok().filter(|&each| each > 0)?),
@@ -87,8 +87,8 @@ pub fn rank_by(text: &str) -> Result<RankOrder, RequestError> {
 mod tests {
     use super::*;
 
-    fn mapped(text: &str) -> Mapping {
-        let mut mapping = Mapping::default();
+    fn mapped(text: &str) -> RankMapping {
+        let mut mapping = RankMapping::default();
         map_by(text, &mut mapping).unwrap();
         mapping
     }
@@ -112,7 +112,7 @@ mod tests {
             "slot:file=x",
             "gpu",
         ] {
-            let error = map_by(wrong, &mut Mapping::default())
+            let error = map_by(wrong, &mut RankMapping::default())
                 .unwrap_err()
                 .to_string();
             assert!(error.starts_with(&format!("--map-by {wrong}: ")), "{error}");

@@ -5,7 +5,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn read(text: &str, ranks: Option<u32>) -> Result<Vec<Part>, RequestError> {
+fn read(text: &str, ranks: Option<u32>) -> Result<Vec<ProgramRequest>, RequestError> {
     parts(&words(text), ranks)
 }
 
@@ -75,12 +75,12 @@ fn of(nodes: Option<u32>, ranks_per_node: Option<u32>) -> Wishes {
 }
 
 /// Nodes, ranks of a node at most, and ranks of each program.
-fn laid(parts: &[Part], wishes: &Wishes) -> Result<(u32, u32, Vec<u32>), RequestError> {
+fn laid(parts: &[ProgramRequest], wishes: &Wishes) -> Result<(u32, u32, Vec<u32>), RequestError> {
     let (layout, ranks) = layout(parts, wishes)?;
     Ok((layout.nodes, layout.ranks_per_node, ranks))
 }
 
-fn alone(ranks: Option<u32>) -> Vec<Part> {
+fn alone(ranks: Option<u32>) -> Vec<ProgramRequest> {
     read("./a", ranks).unwrap()
 }
 
@@ -169,9 +169,9 @@ fn rankfiles_choose_nodes() {
     let error = layout(&several, &list(&["b", "a"]));
     assert_eq!(error.unwrap().0.placement, Placement::Slots);
     let cyclic = Wishes {
-        mapping: Mapping {
+        mapping: RankMapping {
             map: placement::RankOrder::ByNode,
-            ..Mapping::default()
+            ..RankMapping::default()
         },
         ranks_per_node: Some(2),
         ..Wishes::default()

@@ -28,11 +28,11 @@ pub(super) enum Verdict {
 /// The entries of all files.
 #[derive(Debug, Default)]
 pub(super) struct KnownHosts {
-    entries: Vec<Entry>,
+    entries: Vec<KnownHostEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KnownHostEntry {
     /// File and line.
     place: String,
     revokes: bool,
@@ -55,10 +55,11 @@ impl KnownHosts {
     /// Adds a file's lines. Invalid lines make no host known.
     fn add(&mut self, file: &str, text: &str) {
         for (line, number) in text.lines().zip(1..) {
-            self.entries.extend(Entry::parse(line).map(|entry| Entry {
-                place: format!("{file}:{number}"),
-                ..entry
-            }));
+            self.entries
+                .extend(KnownHostEntry::parse(line).map(|entry| KnownHostEntry {
+                    place: format!("{file}:{number}"),
+                    ..entry
+                }));
         }
     }
 
@@ -71,7 +72,7 @@ impl KnownHosts {
 
     /// Looks up the `key` of `host`, with the name that the files use.
     pub(super) fn judge(&self, host: &str, key: &[u8]) -> Verdict {
-        let same = |entry: &&Entry| entry.key == key;
+        let same = |entry: &&KnownHostEntry| entry.key == key;
         // A revocation applies to all hosts, as a leaked key can be used by anyone.
         let mut revoking = self.entries.iter().filter(|entry| entry.revokes);
         if let Some(entry) = revoking.find(same) {
@@ -89,7 +90,7 @@ impl KnownHosts {
     }
 }
 
-impl Entry {
+impl KnownHostEntry {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let mut names = words.next().filter(|word| !word.starts_with('#'))?;

@@ -73,7 +73,7 @@ pub(super) struct Pump {
 }
 
 /// The result of a turn.
-enum Turn {
+enum PumpTurn {
     /// Data was transferred.
     Busy,
     /// No data was transferred.
@@ -126,9 +126,9 @@ impl Pump {
                 Err(TryRecvError::Disconnected) => return,
             }
             match self.turn(&mut tell) {
-                Ok(Turn::Busy) => {}
-                Ok(Turn::Idle) => self.wait(),
-                Ok(Turn::Over(exit)) => break exit,
+                Ok(PumpTurn::Busy) => {}
+                Ok(PumpTurn::Idle) => self.wait(),
+                Ok(PumpTurn::Over(exit)) => break exit,
                 Err(error) => break AgentExit::Lost(format!("the connection failed: {error}")),
             }
         };
@@ -175,19 +175,19 @@ impl Pump {
         }
     }
 
-    fn turn(&mut self, tell: &mut impl FnMut(&str)) -> io::Result<Turn> {
+    fn turn(&mut self, tell: &mut impl FnMut(&str)) -> io::Result<PumpTurn> {
         let wrote = self.write()?;
         self.hand_on_lines();
         let printed = self.held.is_empty() && self.read_output()?;
         let told = self.read_errors(tell)?;
         if let Some(exit) = self.exit()? {
-            return Ok(Turn::Over(exit));
+            return Ok(PumpTurn::Over(exit));
         }
         would_block(self.session.keepalive_send())?;
         Ok(if wrote || printed || told {
-            Turn::Busy
+            PumpTurn::Busy
         } else {
-            Turn::Idle
+            PumpTurn::Idle
         })
     }
 

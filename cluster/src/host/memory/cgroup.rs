@@ -36,7 +36,7 @@ const TAKEN_BACK: [&[&str]; 2] = [
 
 /// A control group that may have a limit.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ControlGroup {
     path: PathBuf,
     limit: File,
     usage: File,
@@ -44,7 +44,7 @@ pub(super) struct Group {
     swap: Option<(File, File)>,
 }
 
-impl Group {
+impl ControlGroup {
     fn open(path: &Path, files: Files) -> Option<Self> {
         let open = |file: &str| File::open(path.join(file)).ok();
         Some(Self {
@@ -81,7 +81,7 @@ impl Group {
 }
 
 /// The memory control groups of this process, from its own upward; `None` if they are unknown.
-pub(super) fn own_groups() -> Option<Vec<Group>> {
+pub(super) fn own_groups() -> Option<Vec<ControlGroup>> {
     let process = Process::myself().ok()?;
     let (mounts, groups) = (process.mountinfo().ok()?, process.cgroups().ok()?);
     let places = mounts
@@ -115,9 +115,11 @@ fn place(mount: &MountInfo, groups: &ProcessCGroups) -> Option<(PathBuf, PathBuf
 }
 
 /// The groups from `own` up to `top`.
-fn groups_from(top: &Path, own: &Path, files: Files) -> Vec<Group> {
+fn groups_from(top: &Path, own: &Path, files: Files) -> Vec<ControlGroup> {
     let above = own.ancestors().take_while(|path| path.starts_with(top));
-    above.filter_map(|path| Group::open(path, files)).collect()
+    above
+        .filter_map(|path| ControlGroup::open(path, files))
+        .collect()
 }
 
 /// A file's number; `None` if it has no number, such as `max`.

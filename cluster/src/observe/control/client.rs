@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use super::server::short_path;
-use super::{Hello, LONGEST_REPLY, Look, Reply, Request, VERSION};
+use super::{ControlRequest, Hello, LONGEST_REPLY, Look, Reply, VERSION};
 use crate::run::checkpoint::Report;
 
 /// Errors of the connection to a run.
@@ -77,7 +77,7 @@ impl Client {
     /// # Errors
     /// If the run has ended.
     pub fn look(&mut self) -> Result<Look, ControlError> {
-        match self.ask(&Request::Look)? {
+        match self.ask(&ControlRequest::Look)? {
             Reply::Look(look) => Ok(look),
             _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
         }
@@ -88,7 +88,7 @@ impl Client {
     /// # Errors
     /// If it fails, or the run has ended.
     pub fn checkpoint(&mut self) -> Result<Report, ControlError> {
-        match self.ask(&Request::Checkpoint)? {
+        match self.ask(&ControlRequest::Checkpoint)? {
             Reply::Checkpoint(report) => Ok(report),
             _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
         }
@@ -98,11 +98,11 @@ impl Client {
     ///
     /// # Errors
     /// If the run refuses or has ended.
-    pub fn order(&mut self, request: &Request) -> Result<(), ControlError> {
+    pub fn order(&mut self, request: &ControlRequest) -> Result<(), ControlError> {
         self.ask(request).map(drop)
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Reply, ControlError> {
+    fn ask(&mut self, request: &ControlRequest) -> Result<Reply, ControlError> {
         let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
         line.push(b'\n');
         self.reader.get_mut().write_all(&line)?;

@@ -17,7 +17,7 @@ use std::thread;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
-use super::{Hello, INPUT_FILE, LONGEST_REQUEST, Mailbox, Reply, Request, SOCKET, VERSION};
+use super::{ControlRequest, Hello, INPUT_FILE, LONGEST_REQUEST, Mailbox, Reply, SOCKET, VERSION};
 use belljar_files::Folder;
 
 /// Maximum number of clients at a time.
@@ -172,19 +172,19 @@ impl Office {
         }
     }
 
-    fn answer(&self, client: u64, request: Request) -> Reply {
+    fn answer(&self, client: u64, request: ControlRequest) -> Reply {
         match request {
-            Request::Look => match self.mailbox.look() {
+            ControlRequest::Look => match self.mailbox.look() {
                 Some(look) => return Reply::Look(look),
                 None => return Reply::Refused("the run is ending".into()),
             },
-            Request::Type { node, .. } if node >= self.hello.nodes => {
+            ControlRequest::Type { node, .. } if node >= self.hello.nodes => {
                 return Reply::Refused(format!(
                     "there is no node {node}; nodes are 0 to {}",
                     self.hello.nodes - 1
                 ));
             }
-            Request::Type { node, bytes } => {
+            ControlRequest::Type { node, bytes } => {
                 let open = || self.directory.append(INPUT_FILE);
                 match self.mailbox.type_in(node, bytes, open) {
                     Ok(true) => {}
@@ -196,15 +196,15 @@ impl Office {
                     }
                 }
             }
-            Request::Checkpoint => {
+            ControlRequest::Checkpoint => {
                 let outcome = self.mailbox.checkpoint();
                 return outcome.map_or_else(Reply::Refused, Reply::Checkpoint);
             }
-            Request::Pause(paused) => self.mailbox.pause(client, paused),
-            Request::Pace(Some(ratio)) if !(1e-6..=1e6).contains(&ratio) => {
+            ControlRequest::Pause(paused) => self.mailbox.pause(client, paused),
+            ControlRequest::Pace(Some(ratio)) if !(1e-6..=1e6).contains(&ratio) => {
                 return Reply::Refused(format!("pace is {ratio}; it must be from 1e-6 to 1e6"));
             }
-            Request::Pace(ratio) => self.mailbox.pace(client, ratio),
+            ControlRequest::Pace(ratio) => self.mailbox.pace(client, ratio),
         }
         Reply::Done
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::str::FromStr;
 
-use belljar_fabric::graphml::{Data, Edge, Graph, Node};
+use belljar_fabric::graphml::{Data, Graph, GraphEdge, GraphNode};
 use belljar_fabric::{Endpoint, Link, LinkId, LinkSpec, PartSpecs, SwitchSpec, Topology};
 
 use super::bounded;
@@ -29,7 +29,7 @@ pub(super) fn build(path: &Path, network: &Network, hosts: u32) -> Result<Topolo
         path: path.to_owned(),
         source,
     })?;
-    Builder {
+    GraphBuilder {
         path,
         parts: parts(network),
         per_switch: network.hosts_per_switch,
@@ -37,7 +37,7 @@ pub(super) fn build(path: &Path, network: &Network, hosts: u32) -> Result<Topolo
     .build(&graph, hosts)
 }
 
-struct Builder<'a> {
+struct GraphBuilder<'a> {
     path: &'a Path,
     parts: PartSpecs,
     per_switch: Option<u32>,
@@ -49,7 +49,7 @@ const LINK_ATTRIBUTES: [&str; 4] = ["bandwidth", "latency", "queue", "cost"];
 /// Attributes of edges besides bandwidth and latency.
 type Extras = Vec<(LinkId, Option<u8>, Option<u64>)>;
 
-impl Builder<'_> {
+impl GraphBuilder<'_> {
     fn build(&self, graph: &Graph, hosts: u32) -> Result<Topology, NetworkError> {
         let mut places = Vec::new();
         let mut names = [Vec::new(), Vec::new()];
@@ -125,7 +125,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn is_host(&self, node: &Node) -> Result<bool, NetworkError> {
+    fn is_host(&self, node: &GraphNode) -> Result<bool, NetworkError> {
         match node.data.get("kind").map(String::as_str) {
             Some("host") => Ok(true),
             Some("switch") | None => Ok(false),
@@ -137,7 +137,7 @@ impl Builder<'_> {
         }
     }
 
-    fn switch(&self, node: &Node) -> Result<SwitchSpec, NetworkError> {
+    fn switch(&self, node: &GraphNode) -> Result<SwitchSpec, NetworkError> {
         let latency: Option<Duration> = self.value(&node.data, "latency", || node.id.clone())?;
         let queue: Option<Bytes> = self.value(&node.data, "queue", || node.id.clone())?;
         Ok(SwitchSpec {
@@ -146,7 +146,12 @@ impl Builder<'_> {
         })
     }
 
-    fn link(&self, graph: &Graph, edge: &Edge, places: &[Endpoint]) -> Result<Link, NetworkError> {
+    fn link(
+        &self,
+        graph: &Graph,
+        edge: &GraphEdge,
+        places: &[Endpoint],
+    ) -> Result<Link, NetworkError> {
         let mut ends = edge.ends.map(|node| places[node]);
         // Puts the host first.
         ends.sort_unstable_by_key(|end| matches!(end, Endpoint::Switch(_)));
@@ -166,7 +171,7 @@ impl Builder<'_> {
         })
     }
 
-    fn cost(&self, graph: &Graph, edge: &Edge) -> Result<Option<u8>, NetworkError> {
+    fn cost(&self, graph: &Graph, edge: &GraphEdge) -> Result<Option<u8>, NetworkError> {
         let Some(text) = edge.data.get("cost") else {
             return Ok(None);
         };
@@ -184,7 +189,7 @@ impl Builder<'_> {
         })
     }
 
-    fn queue(&self, graph: &Graph, edge: &Edge) -> Result<Option<u64>, NetworkError> {
+    fn queue(&self, graph: &Graph, edge: &GraphEdge) -> Result<Option<u64>, NetworkError> {
         let queue: Option<Bytes> = self.value(&edge.data, "queue", || name(graph, edge))?;
         Ok(queue.map(|bytes| bytes.0))
     }
@@ -231,7 +236,7 @@ fn unread(graph: &Graph, places: &[Endpoint]) -> Vec<String> {
     sorted.into_iter().collect()
 }
 
-fn name(graph: &Graph, edge: &Edge) -> String {
+fn name(graph: &Graph, edge: &GraphEdge) -> String {
     let [source, target] = edge.ends.map(|node| graph.nodes[node].id.as_str());
     format!("{source}-{target}")
 }

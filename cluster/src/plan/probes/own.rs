@@ -16,7 +16,7 @@ use belljar_trace::{
     matches,
 };
 use belljar_tracer::{FunctionError, check_code, functions_called};
-use kernel::Kernel;
+use kernel::NodeKernel;
 
 use crate::plan::code::workload_path;
 use crate::scenario::engine::Engine;
@@ -101,7 +101,7 @@ pub struct OwnProbe {
 /// The files of nodes of an image besides the workload's.
 pub(crate) struct System<'a> {
     root: &'a GuestRoot,
-    kernel: Kernel<'a>,
+    kernel: NodeKernel<'a>,
 }
 
 impl<'a> System<'a> {
@@ -109,7 +109,7 @@ impl<'a> System<'a> {
     pub(crate) fn new(root: &'a GuestRoot, kernel: &'a Path) -> Self {
         Self {
             root,
-            kernel: Kernel::at(kernel),
+            kernel: NodeKernel::at(kernel),
         }
     }
 }
@@ -176,12 +176,12 @@ fn probe(
         })
     };
     let (place, name) = match (&table.symbol, &table.address) {
-        (Some(symbol), None) => (Place::Symbol(symbol), symbol),
+        (Some(symbol), None) => (ProbeSite::Symbol(symbol), symbol),
         (None, Some(text)) => {
             let digits = text.strip_prefix("0x");
             let address = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
             let address = address.ok_or(wrong("an address is hexadecimal, such as \"0x1234\""))?;
-            (Place::Address(address), text)
+            (ProbeSite::Address(address), text)
         }
         _ => return Err(wrong("it must have one of symbol and address")),
     };
@@ -226,7 +226,7 @@ fn probe(
 /// If no system has any: the first system's reason.
 fn on_systems(
     file: &str,
-    place: Place<'_>,
+    place: ProbeSite<'_>,
     systems: &mut [System<'_>],
     files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Vec<Places>, ProbeError> {
@@ -254,16 +254,16 @@ fn on_systems(
 
 /// The place to find in a file.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum ProbeSite<'a> {
     Symbol(&'a str),
     Address(u64),
 }
 
-impl Place<'_> {
+impl ProbeSite<'_> {
     fn in_file(self, data: &[u8]) -> Result<Vec<u64>, FunctionError> {
         match self {
-            Place::Symbol(name) => functions_called(data, name),
-            Place::Address(address) => check_code(data, address).map(|()| vec![address]),
+            ProbeSite::Symbol(name) => functions_called(data, name),
+            ProbeSite::Address(address) => check_code(data, address).map(|()| vec![address]),
         }
     }
 }
@@ -271,7 +271,7 @@ impl Place<'_> {
 /// The places of a probe: in a single file, or in the files that match the pattern and have the place.
 fn places(
     file: &str,
-    place: Place<'_>,
+    place: ProbeSite<'_>,
     root: &GuestRoot,
     files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Places, ProbeError> {

@@ -9,7 +9,7 @@ const LONGEST_LINE: usize = 3 * 4096 + 64;
 
 /// A piece of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum AnswerPiece<'a> {
     /// A file follows.
     File {
         /// Its path in the guest; it may contain any characters.
@@ -67,7 +67,7 @@ impl Answer {
     pub(crate) fn take<E: From<AnswerError>>(
         &mut self,
         mut bytes: &[u8],
-        mut take: impl FnMut(Part<'_>) -> Result<(), E>,
+        mut take: impl FnMut(AnswerPiece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         while !bytes.is_empty() && !self.done {
             if self.left > 0 {
@@ -76,7 +76,7 @@ impl Answer {
                 let (own, rest) = bytes.split_at(count);
                 self.left -= count as u64;
                 bytes = rest;
-                take(Part::Bytes(own))?;
+                take(AnswerPiece::Bytes(own))?;
                 continue;
             }
             let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -97,7 +97,7 @@ impl Answer {
         Ok(())
     }
 
-    fn read(&mut self, line: &str) -> Result<Option<Part<'static>>, AnswerError> {
+    fn read(&mut self, line: &str) -> Result<Option<AnswerPiece<'static>>, AnswerError> {
         if !self.begun {
             self.begun = line == "files";
             return Ok(None);
@@ -107,21 +107,21 @@ impl Answer {
             ["looking"] => return Ok(None),
             ["done"] => {
                 self.done = true;
-                Some(Part::Done)
+                Some(AnswerPiece::Done)
             }
             ["file", mode, size, name] => {
                 let mode = u32::from_str_radix(mode, 8).ok();
                 size.parse().ok().zip(mode).map(|(size, mode)| {
                     self.left = size;
                     let name = decoded(name);
-                    Part::File { name, size, mode }
+                    AnswerPiece::File { name, size, mode }
                 })
             }
-            ["left", "-", name] => Some(Part::Left {
+            ["left", "-", name] => Some(AnswerPiece::Left {
                 name: decoded(name),
                 size: None,
             }),
-            ["left", size, name] => size.parse().ok().map(|size| Part::Left {
+            ["left", size, name] => size.parse().ok().map(|size| AnswerPiece::Left {
                 name: decoded(name),
                 size: Some(size),
             }),
@@ -163,7 +163,7 @@ mod tests {
         for piece in text.chunks(size) {
             answer.take::<AnswerError>(piece, |part| {
                 match part {
-                    Part::Bytes(bytes) => data.extend_from_slice(bytes),
+                    AnswerPiece::Bytes(bytes) => data.extend_from_slice(bytes),
                     other => said.push(format!("{other:?}")),
                 }
                 Ok(())

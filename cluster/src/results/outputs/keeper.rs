@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use serde::{Deserialize, Serialize};
 
-use super::{NodeOutputs, Received, Refused, Wanted};
+use super::{NodeOutputs, Received, Refused, RequestedFiles};
 use belljar_files::Folder;
 
 /// Pieces that wait for the disk.
@@ -27,12 +27,12 @@ pub(crate) enum Word {
 pub(crate) struct Keeper {
     words: Receiver<Word>,
     folder: Folder,
-    wanted: Wanted,
+    wanted: RequestedFiles,
 }
 
 impl Keeper {
     /// A keeper that fills `folder`, and the sender of its messages.
-    pub(crate) fn new(folder: Folder, wanted: Wanted) -> (Self, SyncSender<Word>) {
+    pub(crate) fn new(folder: Folder, wanted: RequestedFiles) -> (Self, SyncSender<Word>) {
         let (sender, words) = sync_channel(WAITING);
         let keeper = Self {
             words,

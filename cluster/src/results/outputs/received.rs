@@ -7,7 +7,7 @@ use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 
-use super::{Answer, AnswerError, NodeOutputs, Part, Wanted};
+use super::{Answer, AnswerError, AnswerPiece, NodeOutputs, RequestedFiles};
 use crate::scenario::quantity::Bytes;
 use belljar_files::Folder;
 
@@ -48,7 +48,7 @@ pub(crate) struct Received {
 
 impl Received {
     /// An empty state for node `node`.
-    pub(crate) fn new(node: u32, wanted: &Wanted) -> Self {
+    pub(crate) fn new(node: u32, wanted: &RequestedFiles) -> Self {
         Self {
             answer: Answer::default(),
             outputs: NodeOutputs {
@@ -76,23 +76,23 @@ impl Received {
         taken
     }
 
-    fn take_part(&mut self, part: Part<'_>, folder: &Folder) -> Result<(), Refused> {
+    fn take_part(&mut self, part: AnswerPiece<'_>, folder: &Folder) -> Result<(), Refused> {
         match part {
-            Part::File { name, size, mode } => self.begin(&name, size, mode, folder)?,
-            Part::Bytes(bytes) => {
+            AnswerPiece::File { name, size, mode } => self.begin(&name, size, mode, folder)?,
+            AnswerPiece::Bytes(bytes) => {
                 if let Some((path, file)) = &mut self.current {
                     let written = file.write_all(bytes);
                     written.map_err(failed(path))?;
                 }
             }
-            Part::Left { name, size } => {
+            AnswerPiece::Left { name, size } => {
                 let why = match size {
                     Some(size) => format!("{} exceed the rest of its limit", Bytes(size)),
                     None => "it is not a regular file, or cannot be read".to_owned(),
                 };
                 self.leave(&name, &why);
             }
-            Part::Done => self.end()?,
+            AnswerPiece::Done => self.end()?,
         }
         Ok(())
     }

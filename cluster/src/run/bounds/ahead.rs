@@ -57,7 +57,7 @@ impl NullMessage {
 
 /// The next step of a node without effects so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum NodeStep {
     /// Run up to this time.
     Run(Time),
     /// Wait for other nodes to advance.
@@ -102,7 +102,7 @@ impl<'a> Ahead<'a> {
     }
 
     /// The next step of a node without effects before `next`; called when the node has reached its bound.
-    pub(crate) fn step(&mut self, next: Time) -> Step {
+    pub(crate) fn step(&mut self, next: Time) -> NodeStep {
         if next > self.promised {
             // Written once, as a write takes the cache line from all readers.
             let null_message = &self.null_messages[self.own];
@@ -111,7 +111,7 @@ impl<'a> Ahead<'a> {
             self.end = self.end.max(next);
         }
         if self.end >= self.reach {
-            return Step::Stop;
+            return NodeStep::Stop;
         }
         if !self.is_last && !self.is_worthwhile(next) {
             self.look();
@@ -119,11 +119,11 @@ impl<'a> Ahead<'a> {
         if self.is_worthwhile(next) {
             // In steps, as others may wait for the null message after each.
             self.end = self.bound.min(self.end + self.nearest);
-            Step::Run(self.end)
+            NodeStep::Run(self.end)
         } else if self.is_last {
-            Step::Stop
+            NodeStep::Stop
         } else {
-            Step::Wait
+            NodeStep::Wait
         }
     }
 

@@ -7,7 +7,7 @@
 use belljar_fabric::Distances;
 use belljar_sim::Time;
 
-use super::Place;
+use super::NodeDistances;
 
 /// The time at which a node's next frame would be at its switch, and the node.
 type Act = (Time, u32);
@@ -46,7 +46,7 @@ impl Hearing {
     }
 
     /// Adds the next action of `node` at that place, at `next`.
-    pub(super) fn listen(&mut self, node: u32, place: &Place, next: Time) {
+    pub(super) fn listen(&mut self, node: u32, place: &NodeDistances, next: Time) {
         let act = (next + place.hop, node);
         let acts = &mut self.acts[place.switch];
         if acts[0] == NOBODY {
@@ -77,7 +77,7 @@ impl Hearing {
 
     /// The time at which `node`, one of these, at that place, could first receive a frame of another
     /// one.
-    pub(super) fn of(&self, node: u32, place: &Place) -> Time {
+    pub(super) fn of(&self, node: u32, place: &NodeDistances) -> Time {
         let [first, second] = self.beside[place.switch];
         let is_first = self.acts[place.switch][0].1 == node;
         let beside = if is_first { second } else { first };

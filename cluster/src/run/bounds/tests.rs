@@ -246,13 +246,13 @@ impl Nodes {
             } else {
                 let step = ahead
                     .as_mut()
-                    .map_or(Step::Stop, |ahead| ahead.step(self.next(turn.node)));
+                    .map_or(NodeStep::Stop, |ahead| ahead.step(self.next(turn.node)));
                 match step {
-                    Step::Run(end) => (turn.end, idle, pieces) = (end, 0, pieces + 1),
-                    Step::Wait => turn.end = Time::ZERO,
-                    Step::Stop => idle = 0,
+                    NodeStep::Run(end) => (turn.end, idle, pieces) = (end, 0, pieces + 1),
+                    NodeStep::Wait => turn.end = Time::ZERO,
+                    NodeStep::Stop => idle = 0,
                 }
-                step == Step::Stop
+                step == NodeStep::Stop
             };
             if is_over {
                 ways.swap_remove(chosen);

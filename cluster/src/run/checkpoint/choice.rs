@@ -9,22 +9,22 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::keeper::numbered;
-use super::{CheckpointError, FOLDER, Found, RECORD};
+use super::{CheckpointError, FOLDER, IntactCheckpoint, RECORD};
 use crate::results::run_directory::RunDirectory;
 
 /// The checkpoints from which a run may continue.
 #[derive(Debug)]
-pub struct Choice {
+pub struct CheckpointChoice {
     folder: PathBuf,
     /// Untried checkpoints, in order.
     left: Vec<u32>,
     /// A checkpoint that is known to be intact.
-    whole: Option<Found>,
+    whole: Option<IntactCheckpoint>,
     /// Faults of refused checkpoints.
     refused: Vec<String>,
 }
 
-impl Choice {
+impl CheckpointChoice {
     /// The checkpoints of the run in `directory`.
     ///
     /// # Errors
@@ -49,12 +49,12 @@ impl Choice {
     ///
     /// # Errors
     /// [`CheckpointError::Unusable`] if none is left, with the fault of each.
-    pub(crate) fn next(&mut self) -> Result<Found, CheckpointError> {
+    pub(crate) fn next(&mut self) -> Result<IntactCheckpoint, CheckpointError> {
         if let Some(whole) = self.whole.take() {
             return Ok(whole);
         }
         while let Some(number) = self.left.pop() {
-            match Found::open(&self.folder, number) {
+            match IntactCheckpoint::open(&self.folder, number) {
                 Ok(found) => return Ok(found),
                 Err(why) => self.refuse(number, &why),
             }
@@ -76,7 +76,10 @@ impl Choice {
     ///
     /// # Errors
     /// As for [`next`](Self::next).
-    pub fn settle(&mut self, directory: &RunDirectory) -> Result<&Found, CheckpointError> {
+    pub fn settle(
+        &mut self,
+        directory: &RunDirectory,
+    ) -> Result<&IntactCheckpoint, CheckpointError> {
         loop {
             let found = self.next()?;
             let whole = found.look(directory).and_then(|()| found.verify_pages());

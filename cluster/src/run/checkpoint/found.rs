@@ -1,7 +1,7 @@
 //! An opened checkpoint.
 //!
 //! Files of a checkpoint are untrusted: they are checked as they are read, and no file of the run directory changes before all
-//! checks. `Choice` finds the newest intact one; the coordinator resumes from it.
+//! checks. `CheckpointChoice` finds the newest intact one; the coordinator resumes from it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use belljar_files::open_input;
 use belljar_sim::figures::decimal;
 use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
 
-use super::record::{NodeRecord, Record, RunRecord};
-use super::{CheckpointError, Choice, FOLDER, PACK, RECORD, base_name, read_input};
+use super::record::{CheckpointRecord, NodeRecord, RunRecord};
+use super::{CheckpointChoice, CheckpointError, FOLDER, PACK, RECORD, base_name, read_input};
 use crate::observe::control::INPUT_FILE;
 use crate::plan::Plan;
 use crate::plan::parts::DiskHashes;
@@ -23,26 +23,26 @@ use crate::scenario::Polls;
 
 /// An intact checkpoint, except for its pages, which are checked as they are read, and for the run's own files.
 #[derive(Debug)]
-pub struct Found {
+pub struct IntactCheckpoint {
     pub(crate) run: RunRecord,
-    record: Record,
+    record: CheckpointRecord,
     /// The snapshots of clones, by kind.
     pub(crate) bases: Vec<Snapshot>,
     packs: Packs,
 }
 
-impl Found {
+impl IntactCheckpoint {
     /// The newest checkpoint of the run in `directory` that can be opened.
     ///
     /// # Errors
     /// [`CheckpointError::None`] if there is none, and [`CheckpointError::Unusable`] if all are damaged.
     pub fn newest(directory: &Path) -> Result<Self, CheckpointError> {
-        Choice::among(directory)?.next()
+        CheckpointChoice::among(directory)?.next()
     }
 
     /// Opens a checkpoint; returns the fault in words if it is damaged.
     pub(super) fn open(folder: &Path, number: u32) -> Result<Self, String> {
-        let record = Record::read(&folder.join(format!("{number}.{RECORD}")))?;
+        let record = CheckpointRecord::read(&folder.join(format!("{number}.{RECORD}")))?;
         let run = record.run().map_err(|error| error.to_string())?;
         if run.number != number {
             return Err(format!("it is number {}", run.number));
@@ -157,7 +157,8 @@ impl Found {
     /// RAM of `bytes` bytes with the content of node `index`, of kind number `kind`, from the part `node`.
     pub(crate) fn ram(
         &self,
-        (index, kind): (u32, usize),
+        index: u32,
+        kind: usize,
         node: &NodeRecord<'_>,
         bytes: u64,
     ) -> Result<GuestRam, CheckpointError> {

@@ -20,7 +20,7 @@ use belljar_sim::figures::decimal;
 use belljar_vmm::Snapshot;
 use serde::{Deserialize, Serialize};
 
-use super::{CheckpointError, FOLDER, PACK, RECORD, Record, base_name};
+use super::{CheckpointError, CheckpointRecord, FOLDER, PACK, RECORD, base_name};
 use crate::run::stopwatch::Stopwatch;
 use belljar_files::Folder;
 
@@ -82,7 +82,7 @@ pub type Tell = Arc<dyn Fn(u32, Result<&Report, &str>) + Send + Sync>;
 pub(crate) struct Work {
     pub(crate) number: u32,
     pub(crate) now: Time,
-    pub(crate) record: Record,
+    pub(crate) record: CheckpointRecord,
     /// The new pack, and its number of pages.
     pub(crate) pack: File,
     pub(crate) pages: u64,
@@ -124,7 +124,7 @@ impl Keeper {
     ) -> Self {
         let (orders, taken) = channel();
         let (begin, begun) = channel();
-        let mut archive = Archive {
+        let mut archive = CheckpointArchive {
             folder: directory.join(FOLDER),
             directory,
             open: None,
@@ -185,7 +185,7 @@ impl Keeper {
     }
 }
 
-struct Archive {
+struct CheckpointArchive {
     /// The run directory, and its folder of checkpoints.
     directory: PathBuf,
     folder: PathBuf,
@@ -199,7 +199,7 @@ struct Archive {
     others: BTreeMap<u32, Result<File, CheckpointError>>,
 }
 
-impl Archive {
+impl CheckpointArchive {
     fn path(&self, number: u32, ending: &str) -> PathBuf {
         self.folder.join(name(number, ending))
     }
@@ -312,7 +312,7 @@ impl Archive {
         let written = folder.write_whole(&name(work.number, RECORD), |file| {
             work.record.write(file)?;
             // An unreadable record must not replace a readable one.
-            Ok::<_, Unwritten>(Record::verify(file)?)
+            Ok::<_, Unwritten>(CheckpointRecord::verify(file)?)
         });
         written.map_err(|why| why.of("write", &path))?;
         folder.sync().map_err(failed("sync", &named))

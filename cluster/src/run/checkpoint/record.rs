@@ -76,11 +76,11 @@ impl NodeRecord<'_> {
 
 /// A record as its parts.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct CheckpointRecord {
     parts: Vec<Vec<u8>>,
 }
 
-impl Record {
+impl CheckpointRecord {
     /// A record without the nodes' parts.
     pub(crate) fn new(run: &RunRecord) -> Result<Self, CodecError> {
         Ok(Self {
@@ -249,15 +249,15 @@ mod tests {
     fn what_is_too_large_to_be_read_is_named_by_its_writer() {
         // Never touched, so that they take no memory.
         let parts = vec![vec![1; 40], vec![], vec![0; LONGEST + 1]];
-        let refused = Record { parts }.check().unwrap_err().to_string();
+        let refused = CheckpointRecord { parts }.check().unwrap_err().to_string();
         assert!(
             refused.contains("the state of node 1 is too large"),
             "{refused}"
         );
         let parts = vec![Vec::new(); MOST_PARTS as usize + 1];
-        let refused = Record { parts }.check().unwrap_err().to_string();
+        let refused = CheckpointRecord { parts }.check().unwrap_err().to_string();
         assert!(refused.contains("number of nodes"), "{refused}");
-        Record {
+        CheckpointRecord {
             parts: vec![vec![0; LONGEST]],
         }
         .check()
@@ -267,14 +267,14 @@ mod tests {
     #[test]
     fn what_cannot_be_decoded_is_no_checkpoint() {
         let file = tempfile::tempfile().unwrap();
-        let record = Record {
+        let record = CheckpointRecord {
             parts: vec![vec![1; 40], vec![2; 9]],
         };
         record.write(&file).unwrap();
-        let refused = Record::verify(&file).unwrap_err().to_string();
+        let refused = CheckpointRecord::verify(&file).unwrap_err().to_string();
         assert!(refused.contains("the state of the run"), "{refused}");
         file.set_len(70).unwrap();
-        let refused = Record::verify(&file).unwrap_err().to_string();
+        let refused = CheckpointRecord::verify(&file).unwrap_err().to_string();
         assert!(refused.contains("it ends too early"), "{refused}");
     }
 
@@ -282,15 +282,15 @@ mod tests {
     fn every_damage_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1.checkpoint");
-        let record = Record {
+        let record = CheckpointRecord {
             parts: vec![vec![1; 40], vec![], vec![2; 9]],
         };
         record.write(&File::create(&path).unwrap()).unwrap();
         let whole = std::fs::read(&path).unwrap();
-        assert_eq!(Record::read(&path).unwrap().parts, record.parts);
+        assert_eq!(CheckpointRecord::read(&path).unwrap().parts, record.parts);
         let refused = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            Record::read(&path).unwrap_err()
+            CheckpointRecord::read(&path).unwrap_err()
         };
         for length in 0..whole.len() {
             assert_eq!(refused(&whole[..length]), "it ends too early");

@@ -14,7 +14,9 @@ use belljar_sim::{Span, Time};
 use belljar_vmm::{KeptPages, PackWriter, Snapshot};
 use vm_memory::{Bytes, GuestAddress};
 
-use super::{CheckpointError, FOLDER, NodeRecord, PACK, RECORD, Record, RunRecord, base_name};
+use super::{
+    CheckpointError, CheckpointRecord, FOLDER, NodeRecord, PACK, RECORD, RunRecord, base_name,
+};
 use crate::results::stream::Stream;
 use crate::run::ending::Closing;
 use crate::run::recorder::RecorderState;
@@ -60,7 +62,7 @@ pub fn write(directory: &Path) -> Result<(), CheckpointError> {
         }
         packs.push((number, u64::from(pack.pages())));
         pack.finish().map_err(failed)?;
-        let mut record = Record::new(&run(number, packs.clone()))?;
+        let mut record = CheckpointRecord::new(&run(number, packs.clone()))?;
         for kept in &nodes {
             let node = NodeRecord {
                 runner: RunnerState::with_console(CONSOLE / 2 * u64::from(number)),

@@ -17,7 +17,8 @@ use super::{Run, RunError};
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
 use crate::run::checkpoint::{
-    CheckpointError, FOLDER, Found, Keeper, NodeRecord, Record, Report, RunRecord, Tell, Work,
+    CheckpointError, CheckpointRecord, FOLDER, IntactCheckpoint, Keeper, NodeRecord, Report,
+    RunRecord, Tell, Work,
 };
 use crate::run::stopwatch::Stopwatch;
 use crate::run::workers::Workers;
@@ -145,7 +146,7 @@ impl Checkpointer {
         checkpoints: Checkpoints,
         directory: &RunDirectory,
         plan: &Plan,
-        found: &Found,
+        found: &IntactCheckpoint,
         pages: Vec<KeptPages>,
     ) -> Self {
         let identity = found.run.identity.clone();
@@ -236,7 +237,7 @@ impl Run {
         let packs = checkpointer.pages.packs.clone();
         let needed = packs.keys().copied().collect();
         let run = self.run_record(checkpointer, packs)?;
-        let mut record = Record::new(&run).map_err(CheckpointError::from)?;
+        let mut record = CheckpointRecord::new(&run).map_err(CheckpointError::from)?;
         for part in self.node_parts(&checkpointer.pages)? {
             record.add(part);
         }

@@ -6,14 +6,14 @@
 use std::sync::mpsc::SyncSender;
 
 use super::{Run, RunError};
-use crate::hosts::{HEAD, Message};
-use crate::results::outputs::{Keeper, NodeOutputs, Wanted, Word};
+use crate::hosts::{HEAD, HostMessage};
+use crate::results::outputs::{Keeper, NodeOutputs, RequestedFiles, Word};
 use belljar_files::Folder;
 
 /// The requested files, and their destination.
 #[derive(Debug)]
 pub(super) struct Collection {
-    wanted: Wanted,
+    wanted: RequestedFiles,
     /// On the host with the run directory: its folder for files, until the keeper takes it.
     folder: Option<Folder>,
     keeper: Option<SyncSender<Word>>,
@@ -22,7 +22,7 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    pub(super) fn new(wanted: Wanted, folder: Option<Folder>) -> Self {
+    pub(super) fn new(wanted: RequestedFiles, folder: Option<Folder>) -> Self {
         Self {
             wanted,
             folder,
@@ -69,7 +69,7 @@ impl Run {
         let elsewhere = self.others.as_ref().map(|others| &others.exchange);
         let elsewhere = elsewhere.filter(|exchange| !exchange.is_head());
         let say = |word| match elsewhere {
-            Some(exchange) => exchange.tell_slowly(HEAD, &Message::Outputs(word)),
+            Some(exchange) => exchange.tell_slowly(HEAD, &HostMessage::Outputs(word)),
             None => {
                 collection.pass(word);
                 Ok(())

@@ -15,9 +15,9 @@ use belljar_sim::Time;
 
 use super::checkpoint::{PageKeeper, due_behind, written};
 use super::{Run, RunError};
-use crate::hosts::{Exchange, HEAD, Kept, Message};
+use crate::hosts::{Exchange, HEAD, HostMessage, Kept};
 use crate::run::checkpoint::{
-    CheckpointError, LONGEST, MOST_HOSTS, Record, RunRecord, Work, pack_of,
+    CheckpointError, CheckpointRecord, LONGEST, MOST_HOSTS, RunRecord, Work, pack_of,
 };
 use crate::run::ending::Ending;
 use crate::run::stopwatch::Stopwatch;
@@ -26,7 +26,7 @@ use crate::run::stopwatch::Stopwatch;
 const PIECE: usize = 1 << 20;
 
 /// A checkpoint that awaits other hosts' parts, on the host with the run directory.
-pub(super) struct Pending {
+pub(super) struct PendingCheckpoint {
     run: RunRecord,
     pack: std::fs::File,
     pages: u64,
@@ -48,7 +48,7 @@ pub(super) struct Cuts {
     /// Host 0's orders: the number, and whether the checkpoint must be complete; or `None` for a
     /// skipped one.
     pub(super) orders: VecDeque<Option<(u32, bool)>>,
-    pub(super) pending: Option<Pending>,
+    pub(super) pending: Option<PendingCheckpoint>,
     /// The saved pages of this host's nodes, on hosts without the run directory.
     pub(super) pages: Option<PageKeeper>,
 }
@@ -118,7 +118,7 @@ impl Run {
                 checkpointer.pages.forget();
                 (checkpointer.tell)(checkpointer.number, Err(&error.to_string()));
                 if let Some(others) = &self.others {
-                    others.exchange.tell_all(&Message::Keep(None))?;
+                    others.exchange.tell_all(&HostMessage::Keep(None))?;
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Run {
     fn begin_cut(
         &mut self,
         checkpointer: &mut super::checkpoint::Checkpointer,
-    ) -> Result<Pending, RunError> {
+    ) -> Result<PendingCheckpoint, RunError> {
         let number = checkpointer.number;
         let (file, whole) = checkpointer.keeper.begin(number)?;
         if !whole {
@@ -153,8 +153,8 @@ impl Run {
         }
         others
             .exchange
-            .tell_all(&Message::Keep(Some((number, !whole))))?;
-        Ok(Pending {
+            .tell_all(&HostMessage::Keep(Some((number, !whole))))?;
+        Ok(PendingCheckpoint {
             run,
             pack,
             pages,
@@ -228,18 +228,18 @@ impl Run {
                 kept.pages = count;
                 for (node, part) in self.workers.numbers().zip(parts) {
                     for piece in part.chunks(PIECE) {
-                        let piece = Message::KeptNode(number, node, piece.to_vec());
+                        let piece = HostMessage::KeptNode(number, node, piece.to_vec());
                         others.exchange.tell_slowly(HEAD, &piece)?;
                     }
                 }
             }
             Err(error) => kept.failed = Some(error.to_string()),
         }
-        Ok(others.exchange.tell(HEAD, &Message::Kept(kept))?)
+        Ok(others.exchange.tell(HEAD, &HostMessage::Kept(kept))?)
     }
 
     /// Takes in another host's part of a checkpoint.
-    pub(super) fn take_part(&mut self, host: u32, message: Message) {
+    pub(super) fn take_part(&mut self, host: u32, message: HostMessage) {
         let (Some(others), Some(checkpointer)) = (&mut self.others, &mut self.checkpointer) else {
             return;
         };
@@ -247,10 +247,10 @@ impl Run {
             return;
         };
         match message {
-            Message::Pages(pack, bytes) if pack == pack_of(pending.run.number, host) => {
+            HostMessage::Pages(pack, bytes) if pack == pack_of(pending.run.number, host) => {
                 checkpointer.keeper.append(pack, bytes);
             }
-            Message::KeptNode(number, node, part)
+            HostMessage::KeptNode(number, node, part)
                 if number == pending.run.number
                     && others.exchange.partition().host_of(node) == Some(host) =>
             {
@@ -262,7 +262,7 @@ impl Run {
                     pending.failed.get_or_insert(why);
                 }
             }
-            Message::Kept(kept) if kept.number == pending.run.number => {
+            HostMessage::Kept(kept) if kept.number == pending.run.number => {
                 pending.pages += kept.pages;
                 pending.packs.extend(kept.packs);
                 pending.awaited = pending.awaited.saturating_sub(1);
@@ -285,7 +285,7 @@ impl Run {
     }
 }
 
-impl Pending {
+impl PendingCheckpoint {
     /// Stores it; returns the reason of a failure in words.
     fn make_last(mut self, checkpointer: &super::checkpoint::Checkpointer) -> Result<(), String> {
         if let Some(why) = self.failed {
@@ -296,7 +296,7 @@ impl Pending {
             .iter()
             .map(|(&pack, &pages)| (pack, pages))
             .collect();
-        let mut record = Record::new(&self.run).map_err(|error| error.to_string())?;
+        let mut record = CheckpointRecord::new(&self.run).map_err(|error| error.to_string())?;
         for part in self.parts.into_values() {
             record.add(part);
         }
@@ -323,7 +323,7 @@ struct PageStream<'a> {
 impl Write for PageStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = &bytes[..bytes.len().min(PIECE)];
-        let message = Message::Pages(self.pack, piece.to_vec());
+        let message = HostMessage::Pages(self.pack, piece.to_vec());
         self.exchange
             .tell_slowly(HEAD, &message)
             .map_err(io::Error::other)?;

@@ -15,7 +15,7 @@ use belljar_trace::{
 
 use super::cut::Cuts;
 use super::{Run, RunError};
-use crate::hosts::{Exchange, ExchangeError, Final, HEAD, Message, News, Record};
+use crate::hosts::{DirectoryData, Exchange, ExchangeError, Final, HEAD, HostMessage, News};
 use crate::results::run_directory::RunDirectory;
 use crate::results::stream::Stream;
 use crate::run::ending::Ending;
@@ -53,7 +53,8 @@ impl Others {
     /// host with the run directory.
     pub(super) fn begin(
         exchange: Exchange,
-        (nodes, profiled): (u32, bool),
+        nodes: u32,
+        profiled: bool,
         directory: Option<&RunDirectory>,
         lengths: Option<&[Lengths]>,
         cuts: Cuts,
@@ -180,22 +181,24 @@ impl Run {
             News::Lost(host, why) => {
                 if !others.exchange.is_head() && host != HEAD {
                     // The host with the run directory may not know it yet.
-                    let missing = Message::Missing(host, why.clone());
+                    let missing = HostMessage::Missing(host, why.clone());
                     others.exchange.tell(HEAD, &missing)?;
                 }
                 others.lost(host, why);
             }
             News::Keep(order) => others.cuts.orders.push_back(order),
-            News::Other(host, Message::Waiting(who)) => self.standstill.waits(host as usize, who),
-            News::Other(_, Message::Outputs(word)) => {
+            News::Other(host, HostMessage::Waiting(who)) => {
+                self.standstill.waits(host as usize, who)
+            }
+            News::Other(_, HostMessage::Outputs(word)) => {
                 if let Some(collection) = &self.collection {
                     collection.pass(word);
                 }
             }
-            News::Other(_, Message::Final(finals)) => others.finals.extend(finals),
+            News::Other(_, HostMessage::Final(finals)) => others.finals.extend(finals),
             News::Other(
                 host,
-                part @ (Message::Pages(..) | Message::KeptNode(..) | Message::Kept(_)),
+                part @ (HostMessage::Pages(..) | HostMessage::KeptNode(..) | HostMessage::Kept(_)),
             ) => self.take_part(host, part),
             // No other messages are valid in a started run.
             News::Other(host, _) => others.lost(host, "it sent an unexpected message".to_owned()),
@@ -203,7 +206,7 @@ impl Run {
         Ok(())
     }
 
-    fn take_record(&mut self, host: u32, record: Record) -> Result<(), RunError> {
+    fn take_record(&mut self, host: u32, record: DirectoryData) -> Result<(), RunError> {
         let Some(others) = &mut self.others else {
             return Ok(());
         };
@@ -242,7 +245,7 @@ impl Run {
     pub fn tell_failure(&self, why: &str) {
         if let Some(others) = &self.others {
             // If that fails, too, the closed connection shows it.
-            let failed = Message::Failed(why.to_owned());
+            let failed = HostMessage::Failed(why.to_owned());
             let _ = others.exchange.tell(HEAD, &failed);
         }
     }
@@ -289,23 +292,23 @@ impl Run {
             let exchange = &mut others.exchange;
             if exchange.is_head() {
                 if ending.is_broken_off() {
-                    exchange.tell_all(&Message::Stop)?;
+                    exchange.tell_all(&HostMessage::Stop)?;
                 }
                 ending = self.await_finals(ending)?;
             } else {
                 exchange.relay(self.ready, &mut self.recorder)?;
                 for (report, left) in &left {
-                    exchange.tell(HEAD, &Message::Final(vec![close(report, left)?]))?;
+                    exchange.tell(HEAD, &HostMessage::Final(vec![close(report, left)?]))?;
                 }
                 if ending == Ending::Interrupted {
                     // Not if that host itself ended the run.
-                    let failed = Message::Failed("it was stopped".to_owned());
+                    let failed = HostMessage::Failed("it was stopped".to_owned());
                     exchange.tell(HEAD, &failed)?;
                 }
             }
         }
         if let Some(others) = &mut self.others {
-            others.exchange.tell_all(&Message::Done)?;
+            others.exchange.tell_all(&HostMessage::Done)?;
             for of in others.finals.drain(..) {
                 left.push(open(of)?);
             }

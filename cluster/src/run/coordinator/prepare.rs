@@ -19,7 +19,7 @@ use crate::host::sandbox::Sandbox;
 use crate::hosts::Exchange;
 use crate::observe::control::{INPUT_FILE, Viewer};
 use crate::plan::Plan;
-use crate::plan::parts::Parts;
+use crate::plan::parts::SharedParts;
 use crate::plan::template;
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
@@ -28,7 +28,9 @@ use crate::results::run_directory::RunDirectory;
 use crate::results::stream::{PROFILE_FOLDER, Stream};
 use crate::run::background::Backgrounds;
 use crate::run::bounds::Bounds;
-use crate::run::checkpoint::{CheckpointError, Choice, Found, identity, read_input};
+use crate::run::checkpoint::{
+    CheckpointChoice, CheckpointError, IntactCheckpoint, identity, read_input,
+};
 use crate::run::ending::Closing;
 use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
@@ -83,7 +85,7 @@ impl Run {
     /// See [`RunError`].
     pub fn prepare(setup: Setup<'_>) -> Result<Self, RunError> {
         let plan = setup.plan;
-        let parts = Parts::load(plan)?;
+        let parts = SharedParts::load(plan)?;
         selection(plan, 0).check()?;
         let bases = if plan.boot_each {
             Vec::new()
@@ -109,9 +111,12 @@ impl Run {
     ///
     /// # Errors
     /// See [`RunError`]; errors of compatibility and damage come before any file is changed.
-    pub fn resume(setup: Setup<'_>, choice: &mut Choice) -> Result<(Self, String), RunError> {
+    pub fn resume(
+        setup: Setup<'_>,
+        choice: &mut CheckpointChoice,
+    ) -> Result<(Self, String), RunError> {
         let plan = setup.plan;
-        let parts = Parts::load(plan)?;
+        let parts = SharedParts::load(plan)?;
         selection(plan, 0).check()?;
         setup.allow_files();
         let restored = setup.restore(&parts, choice)?;
@@ -143,7 +148,7 @@ impl Run {
 
 impl Setup<'_> {
     /// The start at virtual time zero.
-    fn begin(&self, parts: &Parts, bases: &[Snapshot]) -> Result<Begun, RunError> {
+    fn begin(&self, parts: &SharedParts, bases: &[Snapshot]) -> Result<Begun, RunError> {
         let plan = self.plan;
         let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
         self.allow_files();
@@ -187,7 +192,7 @@ impl Setup<'_> {
     /// The time of the first action of any node, and the time at which clones get their identities. The latter
     /// is the end of the longest boot, so that no node waits longer for others than in a run of equal nodes.
     /// Both are the same on every host, also on one without nodes.
-    fn beginning(&self, parts: &Parts, bases: &[Snapshot]) -> Result<(Time, Time), RunError> {
+    fn beginning(&self, parts: &SharedParts, bases: &[Snapshot]) -> Result<(Time, Time), RunError> {
         if bases.is_empty() {
             return Ok((Time::ZERO, Time::ZERO));
         }
@@ -198,7 +203,12 @@ impl Setup<'_> {
         Ok((*first.unwrap_or(&Time::ZERO), *last.unwrap_or(&Time::ZERO)))
     }
 
-    fn new_node(&self, parts: &Parts, bases: &[Snapshot], index: u32) -> Result<Node, RunError> {
+    fn new_node(
+        &self,
+        parts: &SharedParts,
+        bases: &[Snapshot],
+        index: u32,
+    ) -> Result<Node, RunError> {
         let node = match bases.get(self.plan.kind_number(index)) {
             Some(snapshot) => parts.clone_of(snapshot, self.plan, index),
             None => parts.node(self.plan, index),
@@ -211,7 +221,7 @@ impl Setup<'_> {
 
     fn begin_node(
         &self,
-        parts: &Parts,
+        parts: &SharedParts,
         bases: &[Snapshot],
         index: u32,
         told: Time,
@@ -253,9 +263,9 @@ impl Setup<'_> {
     /// are changed.
     fn go_on(
         &self,
-        parts: &Parts,
+        parts: &SharedParts,
         restored: Restored,
-    ) -> Result<(Found, Vec<KeptPages>, Begun), RunError> {
+    ) -> Result<(IntactCheckpoint, Vec<KeptPages>, Begun), RunError> {
         let (plan, directory) = (self.plan, self.directory);
         let Restored {
             found,
@@ -395,8 +405,15 @@ impl Setup<'_> {
                 ..Cuts::default()
             };
             let lengths = begun.lengths.as_deref();
-            let nodes = (plan.nodes, plan.profile.is_some());
-            Others::begin(exchange, nodes, self.directory, lengths, cuts)
+            let profiled = plan.profile.is_some();
+            Others::begin(
+                exchange,
+                plan.nodes,
+                profiled,
+                self.directory,
+                lengths,
+                cuts,
+            )
         };
         Ok(Run {
             checkpoint_every: plan.checkpoint_every,

@@ -2,7 +2,7 @@
 //!
 //! All damage of a checkpoint is detected here: memory is filled from packs, nodes, tracers and
 //! network are restored, and the run's files are checked. Only then the run truncates its files and
-//! continues; otherwise the previous checkpoint is tried (`Choice`).
+//! continues; otherwise the previous checkpoint is tried (`CheckpointChoice`).
 
 use belljar_fabric::Fabric;
 use belljar_sim::Time;
@@ -10,16 +10,16 @@ use belljar_tracer::NodeTracer;
 use belljar_vmm::{KeptPages, Node, NodeError};
 
 use super::{RunError, Setup};
-use crate::plan::parts::Parts;
+use crate::plan::parts::SharedParts;
 use crate::results::capture::Captures;
 use crate::run::background::Backgrounds;
-use crate::run::checkpoint::{CheckpointError, Choice, Found, identity};
+use crate::run::checkpoint::{CheckpointChoice, CheckpointError, IntactCheckpoint, identity};
 use crate::run::recorder::selection;
 use crate::run::runner::{KeepError, Lengths, RunnerState};
 
 /// The state of a run at a checkpoint.
 pub(super) struct Restored {
-    pub(super) found: Found,
+    pub(super) found: IntactCheckpoint,
     pub(super) fabric: Fabric,
     pub(super) backgrounds: Backgrounds,
     /// The nodes of this host.
@@ -42,7 +42,11 @@ impl Setup<'_> {
     ///
     /// # Errors
     /// If there is none, if they do not fit the plan, or if the host fails.
-    pub(super) fn restore(&self, parts: &Parts, choice: &mut Choice) -> Result<Restored, RunError> {
+    pub(super) fn restore(
+        &self,
+        parts: &SharedParts,
+        choice: &mut CheckpointChoice,
+    ) -> Result<Restored, RunError> {
         let identity = identity(self.plan, parts.disk_hashes);
         loop {
             let found = choice.next()?;
@@ -59,7 +63,11 @@ impl Setup<'_> {
         }
     }
 
-    fn restore_from(&self, parts: &Parts, found: Found) -> Result<Restored, RunError> {
+    fn restore_from(
+        &self,
+        parts: &SharedParts,
+        found: IntactCheckpoint,
+    ) -> Result<Restored, RunError> {
         let plan = self.plan;
         let mut fabric = Fabric::with_settings(plan.topology.clone(), &plan.network)?;
         fabric
@@ -82,7 +90,7 @@ impl Setup<'_> {
             }
             let kind = plan.kind_number(index);
             let bytes = plan.kind_of(index).memory;
-            let ram = found.ram((index, kind), &record, bytes)?;
+            let ram = found.ram(index, kind, &record, bytes)?;
             let node = parts.restored(plan, index, ram, &record.runner.node);
             let failed = |source| RunError::Node {
                 node: index,

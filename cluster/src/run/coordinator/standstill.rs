@@ -8,7 +8,7 @@
 use belljar_sim::Time;
 
 use super::{Run, RunError};
-use crate::hosts::{HEAD, Message};
+use crate::hosts::{HEAD, HostMessage};
 use crate::run::ending::Ending;
 
 /// Maximum number of consecutive rounds without an advance on one host. One would suffice, except for turns
@@ -91,7 +91,9 @@ impl Run {
             let name = others.exchange.partition().name(own);
             let who = format!("host {name} at {}: {}", self.now, self.bounds.who_waits());
             if !others.exchange.is_head() {
-                others.exchange.tell(HEAD, &Message::Waiting(who.clone()))?;
+                others
+                    .exchange
+                    .tell(HEAD, &HostMessage::Waiting(who.clone()))?;
             }
             self.standstill.waits(own as usize, who);
         }

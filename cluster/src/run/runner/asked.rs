@@ -7,7 +7,7 @@ use belljar_sim::Span;
 use belljar_vmm::{NodeError, NodeStop};
 
 use super::Runner;
-use crate::results::outputs::{Answer, AnswerError, Wanted};
+use crate::results::outputs::{Answer, AnswerError, RequestedFiles};
 use crate::results::stream::Stream;
 
 /// Virtual time between checks of its answer.
@@ -23,7 +23,7 @@ impl Runner {
     /// If the host fails for the node.
     pub(crate) fn ask(
         &mut self,
-        wanted: &Wanted,
+        wanted: &RequestedFiles,
         mut pass: impl FnMut(Vec<u8>) -> bool,
     ) -> Result<Option<String>, NodeError> {
         if self.ready.is_none() {

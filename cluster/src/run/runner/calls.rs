@@ -10,14 +10,14 @@ use belljar_vmm::Node;
 
 use super::Runner;
 use crate::plan::Plan;
-use crate::plan::parts::Parts;
+use crate::plan::parts::SharedParts;
 use crate::plan::probes::RunProbes;
 use crate::scenario::engine::Engine;
 
 /// The node's memory, for the tracer.
-struct View<'a>(&'a mut Node);
+struct TracerMemory<'a>(&'a mut Node);
 
-impl GuestMemory for View<'_> {
+impl GuestMemory for TracerMemory<'_> {
     fn read(&self, linear: u64, into: &mut [u8]) -> Result<(), belljar_tracer::BadAddress> {
         self.0
             .read_virtual(linear, into)
@@ -33,7 +33,7 @@ impl GuestMemory for View<'_> {
 
 impl Runner {
     /// Observes the node's calls from now on, by the method of the run's engine.
-    pub(crate) fn begin_calls(&mut self, plan: &Plan, parts: &Parts) {
+    pub(crate) fn begin_calls(&mut self, plan: &Plan, parts: &SharedParts) {
         let parts = parts.of_node(plan, self.index);
         if let (Some(tracer), Some(code)) = (&mut self.tracer, &parts.code) {
             tracer.record_frames(plan.trace.frames, code.clone());
@@ -94,7 +94,7 @@ impl Runner {
         let Some(tracer) = &mut self.tracer else {
             return;
         };
-        let memory = &mut View(&mut self.node);
+        let memory = &mut TracerMemory(&mut self.node);
         tracer.probe(state.at, vcpu, probe, &registers, memory);
         self.watch_return();
     }
@@ -106,7 +106,7 @@ impl Runner {
             ..self.seen(&self.node.registers(), self.node.account())
         };
         if let Some(tracer) = &mut self.tracer {
-            tracer.returned(at, &registers, &View(&mut self.node));
+            tracer.returned(at, &registers, &TracerMemory(&mut self.node));
         }
     }
 
@@ -134,7 +134,7 @@ impl Runner {
         let registers = self.node.registers();
         let magic = self.seen(&registers, self.node.account());
         let target = match &mut self.tracer {
-            Some(tracer) => tracer.magic(at, vcpu, &magic, &mut View(&mut self.node)),
+            Some(tracer) => tracer.magic(at, vcpu, &magic, &mut TracerMemory(&mut self.node)),
             None => self.node.real_function(&registers),
         };
         self.watch_return();

@@ -16,13 +16,13 @@ const REST: &str = "\n[more was written than the 64 MiB that are kept]\n";
 /// One output of a node.
 #[derive(Debug)]
 pub struct ConsoleLog {
-    place: Place,
+    place: ConsoleSink,
     /// Bytes in the file, or for it: more than [`MOST_KEPT`] with [`REST`].
     written: u64,
 }
 
 #[derive(Debug)]
-enum Place {
+enum ConsoleSink {
     /// Its file in the run directory.
     File(BufWriter<File>),
     /// Bytes for the host with the run directory that were not taken yet.
@@ -32,13 +32,13 @@ enum Place {
 impl ConsoleLog {
     /// Appends to `file`, which has `written` bytes already.
     pub(crate) fn file(file: BufWriter<File>, written: u64) -> Self {
-        let place = Place::File(file);
+        let place = ConsoleSink::File(file);
         Self { place, written }
     }
 
     /// For another host, which has `written` bytes already.
     pub(crate) fn relayed(written: u64) -> Self {
-        let place = Place::Relayed(Vec::new());
+        let place = ConsoleSink::Relayed(Vec::new());
         Self { place, written }
     }
 
@@ -56,8 +56,8 @@ impl ConsoleLog {
     pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.written += bytes.len() as u64;
         match &mut self.place {
-            Place::File(file) => write_lines(file, bytes),
-            Place::Relayed(waiting) => {
+            ConsoleSink::File(file) => write_lines(file, bytes),
+            ConsoleSink::Relayed(waiting) => {
                 waiting.extend_from_slice(bytes);
                 Ok(())
             }
@@ -76,16 +76,16 @@ impl ConsoleLog {
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match &mut self.place {
-            Place::File(file) => file.flush(),
-            Place::Relayed(_) => Ok(()),
+            ConsoleSink::File(file) => file.flush(),
+            ConsoleSink::Relayed(_) => Ok(()),
         }
     }
 
     /// Takes the bytes for another host.
     pub(super) fn take(&mut self) -> Vec<u8> {
         match &mut self.place {
-            Place::File(_) => Vec::new(),
-            Place::Relayed(waiting) => std::mem::take(waiting),
+            ConsoleSink::File(_) => Vec::new(),
+            ConsoleSink::Relayed(waiting) => std::mem::take(waiting),
         }
     }
 }

@@ -25,7 +25,7 @@ impl Logs {
         directory: Option<&RunDirectory>,
     ) -> Result<Self, RunDirectoryError> {
         let none = [0; Stream::ALL.len()];
-        Self::open((node, profiled), directory, none, |directory, file, _| {
+        Self::open(node, profiled, directory, none, |directory, file, _| {
             directory.file(file)
         })
     }
@@ -41,7 +41,8 @@ impl Logs {
         lengths: Lengths,
     ) -> Result<Self, RunDirectoryError> {
         Self::open(
-            (node, profiled),
+            node,
+            profiled,
             directory,
             lengths,
             RunDirectory::resume_file,
@@ -49,7 +50,8 @@ impl Logs {
     }
 
     fn open(
-        (node, profiled): (u32, bool),
+        node: u32,
+        profiled: bool,
         directory: Option<&RunDirectory>,
         lengths: Lengths,
         open: impl Fn(&RunDirectory, &str, u64) -> Result<BufWriter<File>, RunDirectoryError>,

@@ -55,9 +55,9 @@ pub(crate) struct ProfilerState {
 }
 
 /// The node's memory, for the unwinder.
-struct View<'a>(&'a Node);
+struct UnwinderMemory<'a>(&'a Node);
 
-impl Memory for View<'_> {
+impl Memory for UnwinderMemory<'_> {
     fn read(&self, address: u64, into: &mut [u8]) -> bool {
         self.0.read_virtual(address, into).is_ok()
     }
@@ -128,7 +128,7 @@ impl Runner {
         let code = system.segments[SegmentRegister::Cs as usize];
         let is_user = code.selector & 3 == 3;
         let is_64_bit = code.attributes >> 13 & 1 == 1;
-        let memory = View(&self.node);
+        let memory = UnwinderMemory(&self.node);
         let place = match (is_user, is_64_bit) {
             (true, true) => Some((registers.rip, registers.gpr)),
             (false, true) => interrupted(&memory, registers.gpr[RSP]),
@@ -162,7 +162,7 @@ impl Profiler {
     }
 
     /// The stack of the process in `space`, from the innermost frame outward.
-    fn stack(&mut self, space: u64, place: &Place, memory: &View<'_>) -> Vec<Frame> {
+    fn stack(&mut self, space: u64, place: &Place, memory: &UnwinderMemory<'_>) -> Vec<Frame> {
         if self.mappings.len() >= MOST_SPACES && !self.mappings.contains_key(&space) {
             self.mappings.clear();
         }
@@ -198,7 +198,7 @@ impl Profiler {
 }
 
 /// The place of the process that the kernel runs for, by the kernel's stack pointer; `None` if it runs for none.
-fn interrupted(memory: &View<'_>, stack: u64) -> Option<Place> {
+fn interrupted(memory: &UnwinderMemory<'_>, stack: u64) -> Option<Place> {
     let top = (stack & !(KERNEL_STACK - 1)).checked_add(KERNEL_STACK)?;
     // The top of an interrupt's stack has the pointer of the interrupted one.
     let before = || {
@@ -209,7 +209,7 @@ fn interrupted(memory: &View<'_>, stack: u64) -> Option<Place> {
     saved_registers(memory, stack, top).or_else(before)
 }
 
-fn saved_registers(memory: &View<'_>, stack: u64, top: u64) -> Option<Place> {
+fn saved_registers(memory: &UnwinderMemory<'_>, stack: u64, top: u64) -> Option<Place> {
     PADDINGS.into_iter().find_map(|padding| {
         let from = top.checked_sub(padding + 8 * SAVED_WORDS as u64)?;
         let mut bytes = [0; 8 * SAVED_WORDS];

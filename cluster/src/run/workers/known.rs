@@ -18,7 +18,7 @@ const NAPPING: Span = Span::from_ms(100);
 /// The run's view of a node between rounds, and the threads' view of its turn. Each has cache lines of
 /// the host to itself, as threads take turns by writing here.
 #[repr(align(128))]
-pub(super) struct Known {
+pub(super) struct KnownNode {
     /// Time of its next action, in picoseconds; `u64::MAX` for never.
     next: AtomicU64,
     /// True if it may have had an effect in its last turn.
@@ -42,7 +42,7 @@ impl Drop for Done<'_> {
     }
 }
 
-impl Known {
+impl KnownNode {
     pub(super) fn of(runner: &Runner) -> Self {
         Self::until(next_of(runner))
     }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn an_offer_is_claimed_once_and_as_it_was_made() {
         const OFFERS: u64 = 5_000;
-        let known = Known::until(0);
+        let known = KnownNode::until(0);
         let (claims, quit) = (AtomicU64::new(0), AtomicBool::new(false));
         let work = || {
             while !quit.load(Ordering::Relaxed) {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_panics_is_done_with() {
-        let known = Known::until(0);
+        let known = KnownNode::until(0);
         assert!(known.is_done());
         known.offer(&turn(1));
         assert!(known.waits() && !known.is_done());

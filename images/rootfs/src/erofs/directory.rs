@@ -5,13 +5,13 @@
 //! `fs/erofs/erofs_fs.h`. All blocks but the last are padded with zeros; the last one ends with its last name.
 
 use super::BLOCK;
-use crate::tree::{FileTree, Node, NodeKind};
+use crate::tree::{FileNode, FileTree, NodeKind};
 
 const ENTRY: usize = 12;
 
 /// A name in a directory; ordered by directory and then by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry<'a> {
+pub(super) struct DirectoryEntry<'a> {
     /// Number of the directory's node.
     pub(super) folder: u32,
     pub(super) name: &'a [u8],
@@ -20,7 +20,7 @@ pub(super) struct Entry<'a> {
 }
 
 /// All names in the directories of a tree, in order; `None` if a name has no parent directory.
-pub(super) fn entries(tree: &FileTree) -> Option<Vec<Entry<'_>>> {
+pub(super) fn entries(tree: &FileTree) -> Option<Vec<DirectoryEntry<'_>>> {
     let mut entries = Vec::new();
     // Successive paths mostly have the same directory.
     let mut last: (&[u8], u32) = (b"", tree.find(b"")?.0);
@@ -35,12 +35,12 @@ pub(super) fn entries(tree: &FileTree) -> Option<Vec<Entry<'_>>> {
         let folder = last.1;
         if !path.is_empty() {
             let node = id.0;
-            entries.push(Entry { folder, name, node });
+            entries.push(DirectoryEntry { folder, name, node });
         }
         if tree.node(id).kind == NodeKind::Directory {
             for (name, node) in [(&b"."[..], id.0), (b"..", folder)] {
                 let folder = id.0;
-                entries.push(Entry { folder, name, node });
+                entries.push(DirectoryEntry { folder, name, node });
             }
         }
     }
@@ -49,7 +49,10 @@ pub(super) fn entries(tree: &FileTree) -> Option<Vec<Entry<'_>>> {
 }
 
 /// The entries of one directory.
-pub(super) fn of_folder<'e, 'a>(entries: &'e [Entry<'a>], folder: u32) -> &'e [Entry<'a>] {
+pub(super) fn of_folder<'e, 'a>(
+    entries: &'e [DirectoryEntry<'a>],
+    folder: u32,
+) -> &'e [DirectoryEntry<'a>] {
     let start = entries.partition_point(|entry| entry.folder < folder);
     let end = entries.partition_point(|entry| entry.folder <= folder);
     &entries[start..end]
@@ -57,8 +60,8 @@ pub(super) fn of_folder<'e, 'a>(entries: &'e [Entry<'a>], folder: u32) -> &'e [E
 
 /// Groups a directory's entries by block.
 pub(super) fn blocks<'e, 'a>(
-    mut entries: &'e [Entry<'a>],
-) -> impl Iterator<Item = &'e [Entry<'a>]> {
+    mut entries: &'e [DirectoryEntry<'a>],
+) -> impl Iterator<Item = &'e [DirectoryEntry<'a>]> {
     std::iter::from_fn(move || {
         let (mut used, mut count) = (0, 0);
         for entry in entries {
@@ -75,8 +78,8 @@ pub(super) fn blocks<'e, 'a>(
 }
 
 /// Size of a directory in bytes.
-pub(super) fn size(entries: &[Entry<'_>]) -> u64 {
-    let used = |block: &[Entry<'_>]| -> usize {
+pub(super) fn size(entries: &[DirectoryEntry<'_>]) -> u64 {
+    let used = |block: &[DirectoryEntry<'_>]| -> usize {
         let each = block.iter().map(|entry| ENTRY + entry.name.len());
         each.sum()
     };
@@ -87,7 +90,11 @@ pub(super) fn size(entries: &[Entry<'_>]) -> u64 {
 }
 
 /// Encodes one block; `number` returns the inode number of a node.
-pub(super) fn encode(tree: &FileTree, block: &[Entry<'_>], number: impl Fn(u32) -> u64) -> Vec<u8> {
+pub(super) fn encode(
+    tree: &FileTree,
+    block: &[DirectoryEntry<'_>],
+    number: impl Fn(u32) -> u64,
+) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BLOCK as usize);
     let mut start = ENTRY * block.len();
     for entry in block {
@@ -104,7 +111,7 @@ pub(super) fn encode(tree: &FileTree, block: &[Entry<'_>], number: impl Fn(u32) 
 }
 
 /// A node's type in directories: `FT_*` of `include/linux/fs_types.h`.
-fn kind(node: &Node) -> u8 {
+fn kind(node: &FileNode) -> u8 {
     match node.kind {
         NodeKind::File { .. } => 1,
         NodeKind::Directory => 2,
@@ -124,7 +131,7 @@ mod tests {
     fn names_stand_in_order_with_the_two_dots_among_them() {
         let mut tree = FileTree::default();
         for name in [&b"a"[..], b"-", b".-", b".a", b"...", b"a/b"] {
-            tree.insert(name, Node::directory()).expect("good");
+            tree.insert(name, FileNode::directory()).expect("good");
         }
         let entries = entries(&tree).expect("whole");
         let names: Vec<&[u8]> = of_folder(&entries, 0).iter().map(|e| e.name).collect();
@@ -141,9 +148,9 @@ mod tests {
             .collect();
         let entry = |name: &'_ [u8]| -> usize { ENTRY + name.len() };
         let folder = 0;
-        let all: Vec<Entry<'_>> = names
+        let all: Vec<DirectoryEntry<'_>> = names
             .iter()
-            .map(|name| Entry {
+            .map(|name| DirectoryEntry {
                 folder,
                 name,
                 node: 0,

@@ -2,9 +2,9 @@
 //!
 //! `struct erofs_inode_extended` and `struct erofs_super_block` of `fs/erofs/erofs_fs.h`.
 
-use super::place::Place;
+use super::place::InodePosition;
 use super::{BLOCK, INODE};
-use crate::tree::{Node, NodeKind};
+use crate::tree::{FileNode, NodeKind};
 
 /// Offset of the superblock: `EROFS_SUPER_OFFSET`.
 pub(super) const SUPERBLOCK: u64 = 1024;
@@ -29,7 +29,12 @@ const MOST_MAJOR: u32 = (1 << 12) - 1;
 const MOST_MINOR: u32 = (1 << 20) - 1;
 
 /// Encodes a node's inode; `attributes` is the size of its attributes in the unit of inodes.
-pub(super) fn encode(node: &Node, place: &Place, attributes: u16, index: u32) -> Vec<u8> {
+pub(super) fn encode(
+    node: &FileNode,
+    place: &InodePosition,
+    attributes: u16,
+    index: u32,
+) -> Vec<u8> {
     let layout = if place.is_packed() { 2 } else { 0 };
     let device = match node.kind {
         NodeKind::Character { major, minor } | NodeKind::Block { major, minor } => {

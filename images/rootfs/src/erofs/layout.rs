@@ -6,20 +6,20 @@
 
 use std::collections::BTreeMap;
 
-use super::directory::{self, Entry};
-use super::place::Place;
+use super::directory::{self, DirectoryEntry};
+use super::place::InodePosition;
 use super::{BLOCK, INODE, SLOT, attributes, inode};
-use crate::tree::{FileTree, Node, NodeId, NodeKind};
+use crate::tree::{FileNode, FileTree, NodeId, NodeKind};
 
 /// Longest target of a link: `PATH_MAX` with its zero byte.
 const LONGEST_LINK: usize = 4095;
 
 /// Positions of all nodes.
 #[derive(Debug)]
-pub(super) struct Layout<'a> {
-    pub(super) entries: Vec<Entry<'a>>,
+pub(super) struct ErofsLayout<'a> {
+    pub(super) entries: Vec<DirectoryEntry<'a>>,
     /// Indexed by node number.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<InodePosition>,
     /// Blocks of the image.
     pub(super) blocks: u32,
 }
@@ -35,7 +35,7 @@ pub(super) enum Unfit {
     Tree,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> ErofsLayout<'a> {
     pub(super) fn new(tree: &'a FileTree) -> Result<Self, Unfit> {
         let entries = directory::entries(tree).ok_or(Unfit::Tree)?;
         let mut places = count_names(&entries);
@@ -79,7 +79,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The position of a node that has names.
-    pub(super) fn place(&self, id: NodeId) -> Option<&Place> {
+    pub(super) fn place(&self, id: NodeId) -> Option<&InodePosition> {
         let place = self.places.get(id.0 as usize)?;
         (place.inode > 0).then_some(place)
     }
@@ -88,9 +88,9 @@ impl<'a> Layout<'a> {
 /// Creates a place for each node, with only the count of its names set. A directory has two names, its parent's entry
 /// and its own `.`, and the `..` of each of its subdirectories; the root's own `..` counts for its missing parent
 /// entry.
-fn count_names(entries: &[Entry<'_>]) -> Vec<Place> {
+fn count_names(entries: &[DirectoryEntry<'_>]) -> Vec<InodePosition> {
     let most = entries.iter().map(|entry| entry.node).max().unwrap_or(0);
-    let mut places = vec![Place::default(); most as usize + 1];
+    let mut places = vec![InodePosition::default(); most as usize + 1];
     for entry in entries {
         places[entry.node as usize].names += 1;
     }
@@ -98,7 +98,10 @@ fn count_names(entries: &[Entry<'_>]) -> Vec<Place> {
 }
 
 /// Size of a node in bytes, or the reason that it can't be encoded.
-fn size<'e, 'a: 'e>(node: &Node, entries: impl FnOnce() -> &'e [Entry<'a>]) -> Result<u64, String> {
+fn size<'e, 'a: 'e>(
+    node: &FileNode,
+    entries: impl FnOnce() -> &'e [DirectoryEntry<'a>],
+) -> Result<u64, String> {
     match &node.kind {
         NodeKind::Directory => Ok(directory::size(entries())),
         NodeKind::File { size } => Ok(*size),

@@ -6,7 +6,7 @@ use super::{INODE, SLOT};
 
 /// Position of one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct InodePosition {
     /// Offset of its inode in bytes; 0 if it has no names and thus no position.
     pub(super) inode: u64,
     /// Bytes of attributes after the inode.
@@ -21,7 +21,7 @@ pub(super) struct Place {
     pub(super) packed: u16,
 }
 
-impl Place {
+impl InodePosition {
     /// True if inline data follow its inode.
     pub(super) fn is_packed(&self) -> bool {
         self.packed > 0

@@ -1,4 +1,4 @@
-//! Reads the files and links of an uncompressed EROFS image, as [`Writer`](crate::Writer) and mkfs.erofs make them.
+//! Reads the files and links of an uncompressed EROFS image, as [`ErofsWriter`](crate::ErofsWriter) and mkfs.erofs make them.
 //!
 //! Every number in the image is checked before it is used, and depth and number of entries are bounded, so that a
 //! damaged image only gives an error. Called to list the programs of a guest's root file system.
@@ -44,13 +44,13 @@ pub struct RootFile {
     /// Its path, from `/`.
     pub path: String,
     image: Arc<File>,
-    extent: Extent,
+    extent: DataExtent,
     at: u64,
 }
 
 /// Position of a file's data.
 #[derive(Clone, Copy, Debug)]
-struct Extent {
+struct DataExtent {
     size: u64,
     /// Offset of its whole blocks.
     blocks: u64,
@@ -81,7 +81,7 @@ pub fn root_tree(path: &Path) -> Result<RootTree, ErofsError> {
 
 fn list(path: &Path) -> io::Result<RootTree> {
     let file = Arc::new(File::open(path)?);
-    let image = Image::open(file.clone())?;
+    let image = ErofsImage::open(file.clone())?;
     let mut tree = RootTree::default();
     let mut open = vec![(image.root, String::new())];
     // A directory has one name, so that paths have no loops.
@@ -119,7 +119,7 @@ fn list(path: &Path) -> io::Result<RootTree> {
     Ok(tree)
 }
 
-struct Image {
+struct ErofsImage {
     file: Arc<File>,
     size: u64,
     block: u64,
@@ -127,7 +127,7 @@ struct Image {
     root: u64,
 }
 
-impl Image {
+impl ErofsImage {
     fn open(file: Arc<File>) -> io::Result<Self> {
         let mut head = [0; 128];
         file.read_exact_at(&mut head, SUPERBLOCK)?;
@@ -148,7 +148,7 @@ impl Image {
     }
 
     /// Type and data position of inode `number`.
-    fn inode(&self, number: u64) -> io::Result<(u16, Extent)> {
+    fn inode(&self, number: u64) -> io::Result<(u16, DataExtent)> {
         let at = number
             .checked_mul(32)
             .and_then(|offset| self.inodes.checked_add(offset))
@@ -177,7 +177,7 @@ impl Image {
             _ if ![REGULAR, DIRECTORY, LINK].contains(&kind) => (size, 0),
             _ => return Err(damaged("a compressed or chunked file")),
         };
-        let extent = Extent {
+        let extent = DataExtent {
             size,
             blocks,
             whole,
@@ -187,7 +187,7 @@ impl Image {
     }
 
     /// Target of a symbolic link.
-    fn target(&self, extent: &Extent) -> io::Result<String> {
+    fn target(&self, extent: &DataExtent) -> io::Result<String> {
         if extent.size > LONGEST_LINK {
             return Err(damaged("a link beyond all bounds"));
         }
@@ -197,7 +197,7 @@ impl Image {
     }
 
     /// Inode numbers and names in a directory, without `.` and `..`.
-    fn entries(&self, extent: &Extent) -> io::Result<Vec<(u64, String)>> {
+    fn entries(&self, extent: &DataExtent) -> io::Result<Vec<(u64, String)>> {
         if extent.size > MOST_DIRECTORY.min(self.size) {
             return Err(damaged("a directory beyond all bounds"));
         }
@@ -235,7 +235,7 @@ fn entries_of(block: &[u8], entries: &mut Vec<(u64, String)>) -> io::Result<()> 
     Ok(())
 }
 
-impl Extent {
+impl DataExtent {
     /// Fills `into` from byte `from` of the file on.
     fn read(&self, image: &File, into: &mut [u8], from: u64) -> io::Result<()> {
         let inside = self.whole.saturating_sub(from).min(into.len() as u64);

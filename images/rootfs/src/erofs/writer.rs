@@ -9,8 +9,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::layout::{Layout, Unfit};
-use super::place::Place;
+use super::layout::{ErofsLayout, Unfit};
+use super::place::InodePosition;
 use super::{BLOCK, attributes, directory, inode};
 use crate::tree::{FileTree, NodeId, NodeKind};
 
@@ -88,7 +88,7 @@ pub enum WriteError {
 
 /// Progress of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CopyState {
     Missing,
     /// Copying began and failed: the file's space may have data.
     Begun,
@@ -97,18 +97,18 @@ enum State {
 
 /// An image that is being written.
 ///
-/// Files are copied in any order; [`Writer::finish`] writes the rest.
+/// Files are copied in any order; [`ErofsWriter::finish`] writes the rest.
 #[derive(Debug)]
-pub struct Writer<'a> {
+pub struct ErofsWriter<'a> {
     tree: &'a FileTree,
-    layout: Layout<'a>,
+    layout: ErofsLayout<'a>,
     /// Indexed by node number.
-    states: Vec<State>,
+    states: Vec<CopyState>,
     path: PathBuf,
     image: File,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ErofsWriter<'a> {
     /// Lays the tree out in a new file at `path`, which replaces an existing file.
     ///
     /// # Errors
@@ -125,14 +125,14 @@ impl<'a> Writer<'a> {
     /// Lays the tree out in an empty, writable file, which need not have a name; `path` is for errors.
     ///
     /// # Errors
-    /// As for [`Writer::create`].
+    /// As for [`ErofsWriter::create`].
     pub fn on(tree: &'a FileTree, image: File, path: &Path) -> Result<Self, WriteError> {
         Self::of_layout(tree, lay_out(tree)?, image, path)
     }
 
     fn of_layout(
         tree: &'a FileTree,
-        layout: Layout<'a>,
+        layout: ErofsLayout<'a>,
         image: File,
         path: &Path,
     ) -> Result<Self, WriteError> {
@@ -143,7 +143,7 @@ impl<'a> Writer<'a> {
         })?;
         Ok(Self {
             tree,
-            states: vec![State::Missing; layout.places.len()],
+            states: vec![CopyState::Missing; layout.places.len()],
             layout,
             path: path.to_owned(),
             image,
@@ -152,7 +152,7 @@ impl<'a> Writer<'a> {
 
     /// True if the node is a regular, non-empty file of the tree that has a name and was not copied yet.
     pub fn wants(&self, id: NodeId) -> bool {
-        let is_missing = self.states.get(id.0 as usize) != Some(&State::Copied);
+        let is_missing = self.states.get(id.0 as usize) != Some(&CopyState::Copied);
         is_missing && self.file_at(id).is_some_and(|place| place.size > 0)
     }
 
@@ -166,12 +166,12 @@ impl<'a> Writer<'a> {
         let number = id.0;
         let place = self.file_at(id).ok_or(WriteError::NoFile { number })?;
         let state = self.states[number as usize];
-        if state == State::Copied {
+        if state == CopyState::Copied {
             let path = self.name(id);
             return Err(WriteError::Again { path });
         }
         let (place, size) = (place.clone(), place.size);
-        self.states[number as usize] = State::Begun;
+        self.states[number as usize] = CopyState::Begun;
         let mut buffer = vec![0; CHUNK];
         let mut at = 0;
         while at < size {
@@ -182,7 +182,7 @@ impl<'a> Writer<'a> {
             }
             let bytes = &buffer[..got];
             // Unwritten parts read as zeros: long runs of zeros use no disk space.
-            if state == State::Begun || bytes.iter().any(|&byte| byte != 0) {
+            if state == CopyState::Begun || bytes.iter().any(|&byte| byte != 0) {
                 self.put(&place, at, bytes)?;
             }
             at += got as u64;
@@ -190,7 +190,7 @@ impl<'a> Writer<'a> {
         if self.read(id, data, &mut buffer[..1])? > 0 {
             return Err(self.length(id, size, "more"));
         }
-        self.states[number as usize] = State::Copied;
+        self.states[number as usize] = CopyState::Copied;
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl<'a> Writer<'a> {
             nodes += 1;
             self.write_node(id, place)?;
         }
-        let root = self.layout.place(NodeId(0)).map(Place::number);
+        let root = self.layout.place(NodeId(0)).map(InodePosition::number);
         let root = root.and_then(|number| u16::try_from(number).ok());
         let root = root.ok_or(WriteError::Tree)?;
         let superblock = inode::superblock(root, nodes, self.layout.blocks);
@@ -220,7 +220,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a node's inode, attributes, and its entries or link target.
-    fn write_node(&self, id: NodeId, place: &Place) -> Result<(), WriteError> {
+    fn write_node(&self, id: NodeId, place: &InodePosition) -> Result<(), WriteError> {
         let node = self.tree.node(id);
         let attributes = attributes::encode(&node.attributes).ok_or(WriteError::Tree)?;
         let units = attributes::units(attributes.len()) as u16;
@@ -234,7 +234,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn write_directory(&self, id: NodeId, place: &Place) -> Result<(), WriteError> {
+    fn write_directory(&self, id: NodeId, place: &InodePosition) -> Result<(), WriteError> {
         let number = |node: u32| self.layout.places[node as usize].number();
         let entries = directory::of_folder(&self.layout.entries, id.0);
         for (index, block) in directory::blocks(entries).enumerate() {
@@ -245,7 +245,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes data of a file, a directory or a link from its byte `from` on: to its blocks, after its inode, or both.
-    fn put(&self, place: &Place, from: u64, bytes: &[u8]) -> Result<(), WriteError> {
+    fn put(&self, place: &InodePosition, from: u64, bytes: &[u8]) -> Result<(), WriteError> {
         let inside = place.in_blocks().saturating_sub(from);
         let inside = inside.min(bytes.len() as u64) as usize;
         let (head, rest) = bytes.split_at(inside);
@@ -285,7 +285,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The position of a regular file that has names.
-    fn file_at(&self, id: NodeId) -> Option<&Place> {
+    fn file_at(&self, id: NodeId) -> Option<&InodePosition> {
         let place = self.layout.place(id)?;
         let is_file = matches!(self.tree.node(id).kind, NodeKind::File { .. });
         is_file.then_some(place)
@@ -301,8 +301,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn lay_out(tree: &FileTree) -> Result<Layout<'_>, WriteError> {
-    Layout::new(tree).map_err(|unfit| match unfit {
+fn lay_out(tree: &FileTree) -> Result<ErofsLayout<'_>, WriteError> {
+    ErofsLayout::new(tree).map_err(|unfit| match unfit {
         Unfit::Node(id, why) => WriteError::Node {
             path: name(tree, id),
             why,

@@ -8,9 +8,9 @@ use std::collections::{BTreeSet, VecDeque};
 use tar::EntryType;
 
 use super::SourceError;
-use super::entries::Entry;
+use super::entries::EntryMetadata;
 use super::error::{Budget, shown};
-use crate::{FileTree, Node, NodeId, NodeKind};
+use crate::{FileNode, FileTree, NodeId, NodeKind};
 
 /// Limit on links on the way to an entry, as in Linux.
 const MOST_LINKS: usize = 40;
@@ -52,7 +52,7 @@ impl<'a> Layer<'a> {
     ///
     /// # Errors
     /// When it leads out of the root, links to a missing entry, or exceeds a limit.
-    pub(super) fn apply(&mut self, entry: Entry) -> Result<Option<NodeId>, SourceError> {
+    pub(super) fn apply(&mut self, entry: EntryMetadata) -> Result<Option<NodeId>, SourceError> {
         let place = format!("{} in {}", shown(&entry.path), self.place);
         let strings = entry
             .attributes
@@ -199,7 +199,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-fn node(place: &str, entry: Entry) -> Result<Node, SourceError> {
+fn node(place: &str, entry: EntryMetadata) -> Result<FileNode, SourceError> {
     let (major, minor) = entry.device;
     let kind = match entry.kind {
         EntryType::Regular | EntryType::Continuous => NodeKind::File { size: entry.size },
@@ -222,7 +222,7 @@ fn node(place: &str, entry: Entry) -> Result<Node, SourceError> {
             return Err(SourceError::unsupported(place, what));
         }
     };
-    Ok(Node {
+    Ok(FileNode {
         kind,
         mode: entry.mode,
         uid: entry.uid,

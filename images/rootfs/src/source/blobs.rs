@@ -27,11 +27,11 @@ const MOST_LINKS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Blobs {
     path: PathBuf,
-    place: Place,
+    place: BlobLocation,
 }
 
 #[derive(Debug)]
-enum Place {
+enum BlobLocation {
     Folder(PathBuf),
     Archive {
         file: Arc<File>,
@@ -52,14 +52,16 @@ impl Blobs {
         let root = path.canonicalize();
         Ok(Self {
             path: path.to_owned(),
-            place: Place::Folder(root.map_err(|error| SourceError::io(path.display(), error))?),
+            place: BlobLocation::Folder(
+                root.map_err(|error| SourceError::io(path.display(), error))?,
+            ),
         })
     }
 
     pub(super) fn file(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
-            place: Place::File,
+            place: BlobLocation::File,
         }
     }
 
@@ -94,7 +96,7 @@ impl Blobs {
         };
         let blobs = Self {
             path: path.to_owned(),
-            place: Place::Archive { file, files },
+            place: BlobLocation::Archive { file, files },
         };
         let is_image =
             blobs.has("manifest.json") || blobs.has("oci-layout") && blobs.has("index.json");
@@ -104,9 +106,9 @@ impl Blobs {
     /// True if there is a file of that name.
     pub(super) fn has(&self, name: &str) -> bool {
         match &self.place {
-            Place::Folder(root) => is_inside(name) && root.join(name).is_file(),
-            Place::Archive { files, .. } => files.contains_key(name),
-            Place::File => false,
+            BlobLocation::Folder(root) => is_inside(name) && root.join(name).is_file(),
+            BlobLocation::Archive { files, .. } => files.contains_key(name),
+            BlobLocation::File => false,
         }
     }
 
@@ -118,12 +120,12 @@ impl Blobs {
         let failed = |error| SourceError::io(self.place(name), error);
         let missing = || SourceError::damaged(self.place(name), "it is missing");
         let path = match &self.place {
-            Place::Archive { file, files } => {
+            BlobLocation::Archive { file, files } => {
                 let (start, size) = find(files, name).ok_or_else(missing)?;
                 return Ok((Range::new(file.clone(), start, size), size));
             }
-            Place::File => self.path.clone(),
-            Place::Folder(root) => {
+            BlobLocation::File => self.path.clone(),
+            BlobLocation::Folder(root) => {
                 if !is_inside(name) || !root.join(name).exists() {
                     return Err(missing());
                 }
@@ -181,7 +183,7 @@ impl Blobs {
     /// Describes a file for an error.
     pub(super) fn place(&self, name: &str) -> String {
         match &self.place {
-            Place::File => self.path.display().to_string(),
+            BlobLocation::File => self.path.display().to_string(),
             _ => format!(
                 "{} in {}",
                 super::error::shown(name.as_bytes()),

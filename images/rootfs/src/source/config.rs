@@ -31,7 +31,7 @@ pub(super) struct ImageConfig {
     #[serde(default)]
     pub(super) os: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    config: Process,
+    config: ProcessConfig,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) rootfs: RootFs,
 }
@@ -43,7 +43,7 @@ pub(super) struct RootFs {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Process {
+struct ProcessConfig {
     #[serde(rename = "Env", default, deserialize_with = "or_default")]
     environment: Vec<String>,
     #[serde(rename = "WorkingDir", default)]

@@ -15,7 +15,7 @@ use super::oci::{check_digest, check_platform, is_sha256, is_tag, no_such_tag, s
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Image {
+struct DockerImage {
     config: String,
     #[serde(default, deserialize_with = "or_default")]
     repo_tags: Vec<String>,
@@ -24,7 +24,7 @@ struct Image {
 
 /// True if a folder is an unpacked archive of that kind, rather than a root with a file of that name.
 pub(super) fn is_here(blobs: &Blobs) -> bool {
-    let images = || blobs.json::<Vec<Image>>("manifest.json").ok();
+    let images = || blobs.json::<Vec<DockerImage>>("manifest.json").ok();
     blobs.has("manifest.json")
         && images().is_some_and(|images| images.iter().all(|image| blobs.has(&image.config)))
 }
@@ -34,12 +34,12 @@ pub(super) fn is_here(blobs: &Blobs) -> bool {
 /// # Errors
 /// When the tag selects no or several images, when it isn't for linux/amd64, or a document is damaged.
 pub(super) fn open(blobs: Arc<Blobs>, tag: Option<&str>) -> Result<(Layers, Config), SourceError> {
-    let images: Vec<Image> = blobs.json("manifest.json")?;
-    let has_tag = |image: &&Image| match tag {
+    let images: Vec<DockerImage> = blobs.json("manifest.json")?;
+    let has_tag = |image: &&DockerImage| match tag {
         Some(tag) => image.repo_tags.iter().any(|name| is_tag(name, tag)),
         None => true,
     };
-    let chosen: Vec<&Image> = images.iter().filter(has_tag).collect();
+    let chosen: Vec<&DockerImage> = images.iter().filter(has_tag).collect();
     let &[image] = &chosen[..] else {
         let tags: Vec<&str> = images
             .iter()

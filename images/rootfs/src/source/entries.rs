@@ -17,7 +17,7 @@ const BLOCK: u64 = 512;
 
 /// One entry's metadata.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct EntryMetadata {
     pub(super) path: Vec<u8>,
     pub(super) link: Vec<u8>,
     pub(super) kind: EntryType,
@@ -64,7 +64,7 @@ impl<R: Read> Entries<R> {
     ///
     /// # Errors
     /// When the stream ends early, or a header is damaged or unsupported.
-    pub(super) fn next(&mut self) -> io::Result<Option<Entry>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<EntryMetadata>> {
         let mut extension = Extension::default();
         while let Some(header) = self.header()? {
             self.left = header.entry_size()?;
@@ -103,7 +103,7 @@ impl<R: Read> Entries<R> {
         self.input
     }
 
-    fn entry(&mut self, header: &Header, extension: Extension) -> io::Result<Entry> {
+    fn entry(&mut self, header: &Header, extension: Extension) -> io::Result<EntryMetadata> {
         let records = extension.records;
         if header.entry_type() == EntryType::GNUSparse
             || records.keys().any(|key| key.starts_with(b"GNU.sparse."))
@@ -143,7 +143,7 @@ impl<R: Read> Entries<R> {
             // As in every tar reader: these have no data, even if the header has a size.
             (self.left, self.padding) = (0, 0);
         }
-        Ok(Entry {
+        Ok(EntryMetadata {
             kind,
             mode: (header.mode()? & 0o7777) as u16,
             uid: id(b"uid", &header.as_old().uid, header.uid())?,

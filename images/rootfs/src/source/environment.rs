@@ -38,7 +38,7 @@ struct Word {
 }
 
 /// Words up to a line's end or a semicolon.
-struct Command {
+struct ShellCommand {
     line: usize,
     text: String,
     words: Vec<Word>,
@@ -46,7 +46,7 @@ struct Command {
     is_plain: bool,
 }
 
-impl Command {
+impl ShellCommand {
     /// Counts the words of `list` at the beginning of a command.
     fn count(&self, list: &[&str]) -> usize {
         let words = self.words.iter().enumerate();
@@ -114,7 +114,7 @@ impl Environment {
     }
 
     /// Carries out a command; false when it is not understood.
-    fn carry_out(&mut self, command: &Command) -> bool {
+    fn carry_out(&mut self, command: &ShellCommand) -> bool {
         let Some(first) = command.words.first() else {
             return command.is_plain;
         };
@@ -161,7 +161,7 @@ impl Environment {
         Some(name.to_owned())
     }
 
-    fn warn(&mut self, name: &str, command: &Command, why: &str) {
+    fn warn(&mut self, name: &str, command: &ShellCommand, why: &str) {
         let text: String = command.text.trim().chars().take(LONGEST_TEXT).collect();
         let text = text.replace('\n', " ");
         match self.warnings.len() {
@@ -202,10 +202,10 @@ impl Lexer {
     }
 
     /// The next command, with the values that variables have by now.
-    fn command(&mut self, values: &Values) -> Option<Command> {
+    fn command(&mut self, values: &Values) -> Option<ShellCommand> {
         self.peek()?;
         let (line, start) = (self.line, self.at);
-        let mut command = Command {
+        let mut command = ShellCommand {
             line,
             text: String::new(),
             words: Vec::new(),

@@ -16,18 +16,18 @@ use super::SourceError;
 use super::compression::hex;
 use super::error::Budget;
 use crate::source::FileSink;
-use crate::{FileTree, Node, NodeId, NodeKind};
+use crate::{FileNode, FileTree, NodeId, NodeKind};
 
 /// The host's device and inode of each node, so that a file replaced between the passes is detected.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Files(BTreeMap<NodeId, (u64, u64)>);
+pub(super) struct FolderFiles(BTreeMap<NodeId, (u64, u64)>);
 
-struct Walk<'a> {
+struct FolderWalk<'a> {
     root: &'a Path,
     device: u64,
     tree: FileTree,
     budget: Budget,
-    files: Files,
+    files: FolderFiles,
     /// Nodes with several names, by device and inode.
     linked: BTreeMap<(u64, u64), NodeId>,
     open: Vec<Vec<u8>>,
@@ -37,7 +37,7 @@ struct Walk<'a> {
 ///
 /// # Errors
 /// When something in it can't be read, or exceeds a limit.
-pub(super) fn read(root: &Path) -> Result<(FileTree, Files, String), SourceError> {
+pub(super) fn read(root: &Path) -> Result<(FileTree, FolderFiles, String), SourceError> {
     let metadata = fs::metadata(root).map_err(|error| SourceError::io(root.display(), error))?;
     read_on(root, &metadata, metadata.dev())
 }
@@ -47,13 +47,13 @@ pub(super) fn read_on(
     root: &Path,
     metadata: &Metadata,
     device: u64,
-) -> Result<(FileTree, Files, String), SourceError> {
-    let mut walk = Walk {
+) -> Result<(FileTree, FolderFiles, String), SourceError> {
+    let mut walk = FolderWalk {
         root,
         device,
         tree: FileTree::default(),
         budget: Budget::default(),
-        files: Files::default(),
+        files: FolderFiles::default(),
         linked: BTreeMap::new(),
         open: vec![Vec::new()],
     };
@@ -72,7 +72,7 @@ pub(super) fn read_on(
 pub(super) fn copy(
     root: &Path,
     tree: &FileTree,
-    files: &Files,
+    files: &FolderFiles,
     sink: &mut dyn FileSink,
 ) -> Result<(), SourceError> {
     each(tree, files, |path, id, size| {
@@ -91,7 +91,7 @@ pub(super) fn copy(
 /// Visits every file once, by its first path.
 fn each(
     tree: &FileTree,
-    files: &Files,
+    files: &FolderFiles,
     mut each: impl FnMut(&[u8], NodeId, u64) -> Result<(), SourceError>,
 ) -> Result<(), SourceError> {
     let mut left: BTreeMap<NodeId, ()> = files.0.keys().map(|&id| (id, ())).collect();
@@ -103,7 +103,7 @@ fn each(
     Ok(())
 }
 
-impl Walk<'_> {
+impl FolderWalk<'_> {
     fn list(&mut self, folder: &[u8]) -> Result<(), SourceError> {
         let host = host_path(self.root, folder);
         let failed = |error| SourceError::io(host.display(), error);
@@ -148,7 +148,7 @@ impl Walk<'_> {
         if let NodeKind::File { size } = kind {
             self.budget.file(&place, size)?;
         }
-        let node = Node {
+        let node = FileNode {
             kind,
             mode: (metadata.mode() & 0o7777) as u16,
             uid: metadata.uid(),
@@ -256,7 +256,7 @@ impl Read for Exactly {
     }
 }
 
-fn digest(root: &Path, tree: &FileTree, files: &Files) -> Result<String, SourceError> {
+fn digest(root: &Path, tree: &FileTree, files: &FolderFiles) -> Result<String, SourceError> {
     let mut hash = Sha256::new();
     let mut first: BTreeMap<NodeId, u64> = BTreeMap::new();
     for (number, (path, id)) in tree.paths().enumerate() {

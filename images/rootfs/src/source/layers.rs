@@ -10,7 +10,7 @@ use super::SourceError;
 use super::apply;
 use super::blobs::{Blobs, unreadable};
 use super::compression::{Hashed, hex, unpacked};
-use super::entries::{Entries, Entry};
+use super::entries::{Entries, EntryMetadata};
 use super::error::Budget;
 use crate::source::FileSink;
 use crate::{FileTree, NodeId};
@@ -40,7 +40,7 @@ pub(super) struct Layers {
 
 /// For each layer, the numbers of its entries with data in the tree, and their nodes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Files(Vec<BTreeMap<u64, NodeId>>);
+pub(super) struct LayerFiles(Vec<BTreeMap<u64, NodeId>>);
 
 /// Digests of a layer as stored and uncompressed.
 struct Digests {
@@ -53,10 +53,10 @@ impl Layers {
     ///
     /// # Errors
     /// When a layer is missing or damaged, or differs from the image's description.
-    pub(super) fn read(&self) -> Result<(FileTree, Files, String), SourceError> {
+    pub(super) fn read(&self) -> Result<(FileTree, LayerFiles, String), SourceError> {
         let mut tree = FileTree::default();
         let mut budget = Budget::default();
-        let mut files = Files::default();
+        let mut files = LayerFiles::default();
         let mut hash = Sha256::new();
         let mut blob = String::new();
         if let Some(config) = &self.config {
@@ -89,7 +89,11 @@ impl Layers {
     ///
     /// # Errors
     /// Those of `read`, and the sink's.
-    pub(super) fn copy(&self, files: &Files, sink: &mut dyn FileSink) -> Result<(), SourceError> {
+    pub(super) fn copy(
+        &self,
+        files: &LayerFiles,
+        sink: &mut dyn FileSink,
+    ) -> Result<(), SourceError> {
         for (index, (layer, files)) in self.layers.iter().zip(&files.0).enumerate() {
             if !files.values().any(|id| sink.wants(*id)) {
                 continue;
@@ -114,7 +118,7 @@ impl Layers {
         &self,
         layer: &LayerBlob,
         place: &str,
-        mut each: impl FnMut(u64, Entry, &mut dyn Read) -> Result<(), SourceError>,
+        mut each: impl FnMut(u64, EntryMetadata, &mut dyn Read) -> Result<(), SourceError>,
     ) -> Result<Digests, SourceError> {
         let failed = |error: io::Error| unreadable(place, error);
         let (bytes, size) = self.blobs.open(&layer.name)?;
@@ -188,7 +192,7 @@ impl Layers {
     }
 }
 
-impl Files {
+impl LayerFiles {
     /// Removes data that no name of the tree refers to any more.
     fn keep_named(&mut self, tree: &FileTree) {
         let mut named: Vec<NodeId> = tree.paths().map(|(_, id)| id).collect();

@@ -50,7 +50,7 @@ pub(super) fn is_here(first: &[u8]) -> bool {
 ///
 /// # Errors
 /// When there is none, or it is for another processor, encrypted, of another kind, or outside the file.
-pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
+pub(super) fn open(path: &Path) -> Result<squashfs::SquashfsImage, SourceError> {
     let place = path.display();
     let file = File::open(path).map_err(|error| SourceError::io(&place, error))?;
     let length = file
@@ -84,7 +84,7 @@ pub(super) fn open(path: &Path) -> Result<squashfs::Image, SourceError> {
                 check(path, word(extra, 0), &extra[8..10])?;
                 let (start, size) = (number(&descriptor, 17), number(&descriptor, 25));
                 let bytes = whole.from(start).and_then(|rest| rest.first(size));
-                root = Some(squashfs::Image {
+                root = Some(squashfs::SquashfsImage {
                     bytes: bytes.ok_or_else(outside)?,
                     place: format!("the root partition of {place}"),
                 });

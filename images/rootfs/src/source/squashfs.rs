@@ -23,13 +23,13 @@ mod inode;
 /// The superblock, and chains of metadata blocks.
 mod metadata;
 
-use data::{Contents, Fragments};
+use data::{BlockReader, Fragments};
 use inode::{Inode, InodeKind};
 use metadata::Metadata;
 
 /// A squashfs image.
 #[derive(Debug, Clone)]
-pub(super) struct Image {
+pub(super) struct SquashfsImage {
     pub(super) bytes: Range,
     /// The file, and the partition in it, for errors.
     pub(super) place: String,
@@ -37,7 +37,7 @@ pub(super) struct Image {
 
 /// Positions of the files' inodes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Files(BTreeMap<NodeId, u64>);
+pub(super) struct SquashfsFiles(BTreeMap<NodeId, u64>);
 
 /// A directory that is not listed yet.
 struct Folder {
@@ -46,33 +46,33 @@ struct Folder {
 }
 
 /// State of a walk through the directories.
-struct Walk<'a> {
-    image: &'a Image,
+struct SquashfsWalk<'a> {
+    image: &'a SquashfsImage,
     metadata: Metadata,
     tree: FileTree,
     budget: Budget,
-    files: Files,
+    files: SquashfsFiles,
     /// Nodes by inode: a second name is a hard link.
     nodes: BTreeMap<u64, NodeId>,
     folders: BTreeSet<u64>,
     open: Vec<Folder>,
 }
 
-impl Image {
+impl SquashfsImage {
     /// The tree, the location of its files' data, and the digest of the whole image.
     ///
     /// # Errors
     /// When the image is damaged, its compression is unsupported, or it is too large.
-    pub(super) fn read(&self) -> Result<(FileTree, Files, String), SourceError> {
+    pub(super) fn read(&self) -> Result<(FileTree, SquashfsFiles, String), SourceError> {
         let failed = |error| super::blobs::unreadable(&self.place, error);
         let (digest, _) = Hashed::new(self.bytes.clone()).finish().map_err(failed)?;
         let metadata = Metadata::open(self.bytes.clone()).map_err(failed)?;
-        let mut walk = Walk {
+        let mut walk = SquashfsWalk {
             image: self,
             metadata,
             tree: FileTree::default(),
             budget: Budget::default(),
-            files: Files::default(),
+            files: SquashfsFiles::default(),
             nodes: BTreeMap::new(),
             folders: BTreeSet::new(),
             open: Vec::new(),
@@ -88,7 +88,7 @@ impl Image {
     pub(super) fn copy(
         &self,
         tree: &FileTree,
-        files: &Files,
+        files: &SquashfsFiles,
         sink: &mut dyn FileSink,
     ) -> Result<(), SourceError> {
         let failed = |error| super::blobs::unreadable(&self.place, error);
@@ -106,7 +106,7 @@ impl Image {
                     "it changed while it was read",
                 ));
             };
-            let mut data = Contents::new(&mut metadata, &mut fragments, file);
+            let mut data = BlockReader::new(&mut metadata, &mut fragments, file);
             let taken = sink.file(id, &mut data);
             taken.map_err(|source| SourceError::Copy {
                 place: format!(
@@ -127,7 +127,7 @@ impl Image {
     pub(super) fn bytes(
         &self,
         tree: &FileTree,
-        files: &Files,
+        files: &SquashfsFiles,
         path: &[u8],
         longest: u64,
     ) -> Result<Option<Vec<u8>>, SourceError> {
@@ -145,13 +145,13 @@ impl Image {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        let mut contents = Contents::new(&mut metadata, &mut fragments, file);
+        let mut contents = BlockReader::new(&mut metadata, &mut fragments, file);
         contents.read_to_end(&mut bytes).map_err(failed)?;
         Ok(Some(bytes))
     }
 }
 
-impl Walk<'_> {
+impl SquashfsWalk<'_> {
     fn run(&mut self) -> Result<(), SourceError> {
         let root = self.metadata.superblock.root_inode;
         let kind = self.put(Vec::new(), root)?;

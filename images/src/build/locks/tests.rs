@@ -41,7 +41,7 @@ fn recipe(version: &str) -> (tempfile::TempDir, Recipe) {
 fn told(recipe: &Recipe, now: &Lock, locks: LockUse) -> (Vec<String>, Result<(), ImageError>) {
     let mut told = Vec::new();
     let held = hold(recipe, now, locks, &mut |news| match news {
-        Progress::Note(note) => told.push(note),
+        BuildProgress::Note(note) => told.push(note),
         other => panic!("{other:?}"),
     });
     (told, held)

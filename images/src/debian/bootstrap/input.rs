@@ -11,8 +11,8 @@ use tar::{Builder, EntryType, Header};
 
 use super::dropped;
 use crate::debian::fetch::Fetched;
-use crate::recipe::tree::{Kind, Tree};
-use crate::recipe::{Program, Recipe, Source};
+use crate::recipe::tree::{Tree, TreeEntryKind};
+use crate::recipe::{Recipe, RecipeProgram, RecipeSource};
 
 /// The hook's text; `$1` is the chroot.
 const HOOK: &str = include_str!("../bootstrap.sh");
@@ -39,7 +39,7 @@ fn files(layer: usize) -> String {
 /// Writes the input as a tar archive to `path`.
 pub(super) fn write(recipe: &Recipe, fetched: &Fetched, path: &Path) -> io::Result<()> {
     let spec = recipe.spec();
-    let mut archive = Archive(Builder::new(File::create(path)?));
+    let mut archive = InputArchive(Builder::new(File::create(path)?));
     archive.text("bootstrap.sh", HOOK)?;
     archive.text("build.sh", &build_script(recipe))?;
     archive.text("dropped", &lines(dropped(spec)))?;
@@ -72,9 +72,9 @@ fn lines<I: IntoIterator<Item: AsRef<str>>>(words: I) -> String {
     words.map(|word| format!("{}\n", word.as_ref())).collect()
 }
 
-struct Archive(Builder<File>);
+struct InputArchive(Builder<File>);
 
-impl Archive {
+impl InputArchive {
     fn text(&mut self, name: &str, text: &str) -> io::Result<()> {
         self.file(name, 0o644, text.len() as u64, text.as_bytes())
     }
@@ -93,8 +93,8 @@ impl Archive {
         for entry in tree.entries() {
             let name = format!("{at}/{}", entry.path);
             match &entry.kind {
-                Kind::Folder => self.folder(&name)?,
-                Kind::Link(target) => {
+                TreeEntryKind::Folder => self.folder(&name)?,
+                TreeEntryKind::Link(target) => {
                     let mut header = Header::new_gnu();
                     header.set_entry_type(EntryType::Symlink);
                     header.set_size(0);
@@ -102,7 +102,7 @@ impl Archive {
                     let name = format!("{INPUT}/{name}");
                     self.0.append_link(&mut header, name, target)?;
                 }
-                Kind::File { size, executable } => {
+                TreeEntryKind::File { size, executable } => {
                     let mode = if *executable { 0o755 } else { 0o644 };
                     let file = File::open(tree.host_path(entry))?;
                     self.file(&name, mode, *size, file)?;
@@ -137,8 +137,8 @@ fn build_script(recipe: &Recipe) -> String {
     script
 }
 
-fn compile(script: &mut String, program: &Program) {
-    let Program {
+fn compile(script: &mut String, program: &RecipeProgram) {
+    let RecipeProgram {
         source,
         path,
         compiler,
@@ -170,8 +170,8 @@ fn compile(script: &mut String, program: &Program) {
 /// End of a script's command, which sends output to the build's log and prints the log's end on failure.
 const LOG: &str = ">/belljar/build.log 2>&1) || { tail -n 40 /belljar/build.log >&2; exit 1; }";
 
-fn build_package(script: &mut String, source: &Source) {
-    let Source {
+fn build_package(script: &mut String, source: &RecipeSource) {
+    let RecipeSource {
         package,
         script: build,
         outputs,
@@ -191,7 +191,7 @@ fn build_package(script: &mut String, source: &Source) {
     );
 }
 
-fn build_tree(script: &mut String, number: usize, source: &Source) {
+fn build_tree(script: &mut String, number: usize, source: &RecipeSource) {
     let out = output_folder(number);
     let files = files(source.layer);
     let _ = writeln!(

@@ -107,6 +107,6 @@ fn double_stars_and_folders_reach_everything_below() {
     assert_eq!(chroot.named("libr.so.0"), ["/usr/lib/deep/libr.so.0"]);
     assert_eq!(
         chroot.kind("/usr/lib/dangling"),
-        Some(Kind::Link("nowhere"))
+        Some(ChrootEntryKind::Link("nowhere"))
     );
 }

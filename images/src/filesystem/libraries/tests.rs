@@ -53,9 +53,9 @@ fn closed(
     files: &[(&str, &[u8])],
     taken: &[&str],
     recipe: &Recipe<'_>,
-) -> Result<Contents, ContentsError> {
+) -> Result<TreeContents, ContentsError> {
     let (_folder, chroot) = chroot(&[], files);
-    let mut contents = Contents::default();
+    let mut contents = TreeContents::default();
     for path in taken {
         contents.take(&chroot, path)?;
     }
@@ -70,7 +70,7 @@ fn closed(
     Ok(contents)
 }
 
-fn link(contents: &Contents) -> Option<String> {
+fn link(contents: &TreeContents) -> Option<String> {
     match contents.get("/usr/lib/x86_64-linux-gnu/libb.so")? {
         Item::Link(target) => Some(target.clone()),
         _ => None,
@@ -173,7 +173,7 @@ fn only_optional_libraries_may_be_missing() {
 fn what_the_user_brings_counts() {
     let Some((a, b)) = pair(&[]) else { return };
     let (_folder, chroot) = chroot(&[], &[]);
-    let mut contents = Contents::default();
+    let mut contents = TreeContents::default();
     for (path, bytes) in [("/opt/liba.so", a), ("/usr/local/lib/libb.so", b)] {
         let item = Item::ours(Data::Bytes(bytes), false);
         contents.insert(path, item).expect("inserts");

@@ -13,7 +13,7 @@ fn built() -> (tempfile::TempDir, Image) {
     let parts = FILES.map(|(name, size)| {
         let bytes: Vec<u8> = (0..size).map(|at| (at * 7 / 3) as u8).collect();
         fs::write(dir.path().join(name), &bytes).unwrap();
-        Part {
+        ImageFile {
             size: size as u64,
             sha256: digest::sha256(&bytes),
         }

@@ -36,7 +36,7 @@ fn an_rpath_counts_for_all_that_is_loaded_below_but_for_what_has_a_runpath() {
             _ => needs(&[]),
         };
         let found = Object::new(name, Path::new("/x"), binary);
-        Some(Found::Open(PathBuf::from(name), found))
+        Some(LibraryLocation::Open(PathBuf::from(name), found))
     });
     let of = |before: &[&str], after: &[&str]| {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();

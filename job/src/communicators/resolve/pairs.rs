@@ -10,7 +10,7 @@ use super::{Global, ProcessKey, Records, Resolver};
 
 /// A leader's part in `MPI_Intercomm_create`, with its communicators resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Call {
+struct LeaderCall {
     bridge: usize,
     /// The other leader's rank in the bridge.
     remote_leader: u32,
@@ -53,7 +53,7 @@ impl<'a> Resolver<'a> {
         }])
     }
 
-    fn call(&self, leader: ProcessKey, record: &NewCommunicator) -> Option<Call> {
+    fn call(&self, leader: ProcessKey, record: &NewCommunicator) -> Option<LeaderCall> {
         let Making::Intercomm {
             bridge,
             remote_leader,
@@ -63,7 +63,7 @@ impl<'a> Resolver<'a> {
         else {
             return None;
         };
-        Some(Call {
+        Some(LeaderCall {
             bridge: *self.known.get(&(leader, bridge?))?,
             remote_leader,
             tag,
@@ -75,7 +75,7 @@ impl<'a> Resolver<'a> {
         &mut self,
         leader: ProcessKey,
         record: &NewCommunicator,
-        call: Call,
+        call: LeaderCall,
     ) -> Option<usize> {
         let calls = &self.histories.get(&leader)?.intercomms;
         self.spend(calls.len())?;
@@ -91,7 +91,7 @@ impl<'a> Resolver<'a> {
     fn other_leader(
         &mut self,
         leader: ProcessKey,
-        call: Call,
+        call: LeaderCall,
         occurrence: usize,
     ) -> Option<(ProcessKey, &'a NewCommunicator)> {
         let bridge = self.globals.get(call.bridge)?;
@@ -100,7 +100,7 @@ impl<'a> Resolver<'a> {
             .iter()
             .position(|(process, _)| *process == leader)?;
         let (other, _) = *bridge.local.get(call.remote_leader as usize)?;
-        let expected = Call {
+        let expected = LeaderCall {
             remote_leader: me as u32,
             ..call
         };

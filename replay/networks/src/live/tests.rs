@@ -1,4 +1,4 @@
-use belljar_fabric::{Fabric, LinkSpec, Settings, SwitchSpec, Traffic};
+use belljar_fabric::{Fabric, LinkSpec, Settings, SwitchSpec, TrafficClass};
 use belljar_sim::Span;
 
 use super::*;
@@ -46,7 +46,7 @@ fn arrivals(step: u64, saves: bool) -> Vec<(u32, u64)> {
         }
         assert_eq!(fabric.next_for_nodes(), None);
         for delivery in fabric.advance(end) {
-            assert_eq!(delivery.traffic, Traffic::Background);
+            assert_eq!(delivery.traffic, TrafficClass::Background);
             network.hand_in(delivery.time, delivery.host, delivery.frame);
         }
         if saves {

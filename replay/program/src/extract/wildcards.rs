@@ -7,7 +7,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
-use belljar_job::{Channel as Told, Member, Wanted};
+use belljar_job::{Channel as Told, Member, ReceiveSelector};
 
 use super::{Extractor, Open};
 use crate::program::{ChannelId, Operation, ProcessId};
@@ -19,7 +19,7 @@ pub(super) struct Wildcard {
     /// The communicator, by the number common to all members.
     pub(super) communicator: u32,
     pub(super) to: Member,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: ReceiveSelector,
     /// True if its data is noncontiguous.
     pub(super) pieces: bool,
 }

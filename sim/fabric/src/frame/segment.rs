@@ -31,13 +31,13 @@ pub const MARK_BYTES: usize = 20;
 
 /// A segment without its data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
+pub(super) struct SegmentHeader {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) mark: [u8; MARK_BYTES],
 }
 
-impl Segment {
+impl SegmentHeader {
     /// Its headers.
     pub(super) fn bytes(&self) -> [u8; HEADERS] {
         let mut frame = headers(self.from, self.to);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use belljar_sim::{EventKey, EventQueue, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{Captured, Direction, Event, Fabric, KIND_ARRIVAL, KIND_SENT};
+use super::{Captured, Direction, Fabric, KIND_ARRIVAL, KIND_SENT, NetworkEvent};
 use crate::frame::Frame;
 use crate::link::{Port, PortState};
 use crate::topology::LinkId;
@@ -200,12 +200,12 @@ impl Fabric {
     }
 }
 
-fn save_events(events: &EventQueue<Event>) -> Vec<EventState> {
+fn save_events(events: &EventQueue<NetworkEvent>) -> Vec<EventState> {
     let all = events.iter();
     all.map(|(key, event)| save_event(&key, event)).collect()
 }
 
-fn restored_events(saved: Vec<EventState>) -> Result<EventQueue<Event>, RestoreError> {
+fn restored_events(saved: Vec<EventState>) -> Result<EventQueue<NetworkEvent>, RestoreError> {
     let mut events = EventQueue::new();
     let mut keys = BTreeSet::new();
     for event in saved {
@@ -218,10 +218,10 @@ fn restored_events(saved: Vec<EventState>) -> Result<EventQueue<Event>, RestoreE
     Ok(events)
 }
 
-fn save_event(key: &EventKey, event: &Event) -> EventState {
+fn save_event(key: &EventKey, event: &NetworkEvent) -> EventState {
     let (over, via, frame) = match event {
-        Event::Sent { frame, .. } => (None, None, frame),
-        Event::Arrival {
+        NetworkEvent::Sent { frame, .. } => (None, None, frame),
+        NetworkEvent::Arrival {
             link,
             direction,
             via,
@@ -239,11 +239,11 @@ fn save_event(key: &EventKey, event: &Event) -> EventState {
 }
 
 impl EventState {
-    fn restored(self) -> (EventKey, Event) {
+    fn restored(self) -> (EventKey, NetworkEvent) {
         let frame = self.frame;
         let (kind, event) = match self.over {
             Some((link, direction)) => {
-                let event = Event::Arrival {
+                let event = NetworkEvent::Arrival {
                     link,
                     direction,
                     via: self.via,
@@ -253,7 +253,7 @@ impl EventState {
             }
             None => {
                 let host = self.source;
-                (KIND_SENT, Event::Sent { host, frame })
+                (KIND_SENT, NetworkEvent::Sent { host, frame })
             }
         };
         let key = EventKey {

@@ -65,7 +65,7 @@ impl ForwardingTables {
             hosts,
             links: vec![NONE; entries].into(),
         };
-        let names = Names::of(topology);
+        let names = ElementNames::of(topology);
         for (line, text) in (1..).zip(text.lines()) {
             let entry = text.split('#').next().unwrap_or_default();
             let words: Vec<&str> = entry.split_whitespace().collect();
@@ -80,7 +80,12 @@ impl ForwardingTables {
         Ok(tables)
     }
 
-    fn enter(&mut self, names: &Names, topology: &Topology, words: &[&str]) -> Result<(), String> {
+    fn enter(
+        &mut self,
+        names: &ElementNames,
+        topology: &Topology,
+        words: &[&str],
+    ) -> Result<(), String> {
         let [switch, host, link] = *words else {
             return Err(format!("it has {} words", words.len()));
         };
@@ -192,13 +197,13 @@ impl ForwardingTables {
 }
 
 /// Numbers by names.
-struct Names {
+struct ElementNames {
     hosts: BTreeMap<String, u32>,
     switches: BTreeMap<String, u32>,
     links: BTreeMap<String, LinkId>,
 }
 
-impl Names {
+impl ElementNames {
     fn of(topology: &Topology) -> Self {
         let hosts =
             (0..topology.hosts()).map(|host| (topology.place_name(Endpoint::Host(host)), host));

@@ -68,7 +68,7 @@ struct Survey<'a> {
 }
 
 /// Least-cost paths to a switch: by switch, the links that begin one.
-struct Ways {
+struct LeastCostPaths {
     target: u32,
     candidates: Vec<Vec<LinkId>>,
     /// By switch, the number of the last walk that passed it.
@@ -163,7 +163,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Finds the least-cost paths to a switch from all others with hosts, and marks their links.
-    fn ways(&mut self, target: u32) -> Ways {
+    fn ways(&mut self, target: u32) -> LeastCostPaths {
         let count = self.topology.switches().len();
         let mut candidates: Vec<Vec<LinkId>> = vec![Vec::new(); count];
         let mut seen = vec![false; count];
@@ -189,7 +189,7 @@ impl<'a> Survey<'a> {
         }
         // Cost computation visited all links.
         self.steps += self.topology.links().len() as u64;
-        Ways {
+        LeastCostPaths {
             target,
             candidates,
             passed: vec![0; count],
@@ -198,7 +198,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Follows a route from a switch up to a switch that the same walk has passed.
-    fn walk(&mut self, ways: &mut Ways, mut switch: u32, host: u32) {
+    fn walk(&mut self, ways: &mut LeastCostPaths, mut switch: u32, host: u32) {
         while switch != ways.target && ways.passed[switch as usize] != ways.walk {
             ways.passed[switch as usize] = ways.walk;
             self.steps += 1;

@@ -5,14 +5,14 @@ use belljar_sim::{Random, Seed, decode, encode};
 use proptest::prelude::*;
 
 use super::*;
-use crate::job::{Job, Pattern, Traffic};
+use crate::job::{Job, JobTraffic, Pattern};
 use crate::mapping::Cyclic;
 use crate::measures::Measures;
 use crate::routing::{Fabric, Greedy, Router};
 use crate::scheduler::{Conservative, Easy, Fcfs, Scheduler};
 use crate::selection::{Anywhere, Linear, Selection};
 use crate::shapes::two_levels;
-use crate::simulation::{AsLong, Machine, Policies, Simulated, Step};
+use crate::simulation::{AsLong, Machine, Policies, Simulated, SimulationStep};
 
 const SECOND: Nanos = 1_000_000_000;
 
@@ -55,7 +55,7 @@ fn jobs(of: &[(u64, u32, u64, i64)]) -> Vec<Job> {
         estimate: lasts * SECOND * 3 / 2,
         priority: *priority,
         run: None,
-        traffic: Arc::new(Traffic::of(Pattern::AllToAll, *ranks, 1_000_000_007)),
+        traffic: Arc::new(JobTraffic::of(Pattern::AllToAll, *ranks, 1_000_000_007)),
     };
     of.iter().map(job).collect()
 }
@@ -79,7 +79,7 @@ fn in_parts(machine: Machine<'_>, jobs: &[Job], kind: usize, parts: &[usize]) ->
         let mut progress = AsLong::of(&simulation);
         let mut left = part;
         while left > 0 {
-            if simulation.step(&mut progress) == Step::Over {
+            if simulation.step(&mut progress) == SimulationStep::Over {
                 return simulation.finish();
             }
             left -= 1;
@@ -131,7 +131,7 @@ proptest! {
         let mut damaged = Simulation::new(machine, &jobs, policies(kind)).unwrap();
         if damaged.restore(state).is_ok() {
             let mut progress = AsLong::of(&damaged);
-            while damaged.step(&mut progress) != Step::Over {}
+            while damaged.step(&mut progress) != SimulationStep::Over {}
             Measures::of(&damaged.finish(), &jobs, 8);
         }
     }

@@ -26,14 +26,14 @@ use belljar_translate::guest::mode::{Mode, Pace};
 use belljar_translate::guest::rename::{choose, rename};
 use belljar_translate::guest::size::{CodeSize, Nulls};
 use belljar_translate::host::emit::{Emitter, Tier};
-use belljar_translate::host::shared::{Counter, Shared};
+use belljar_translate::host::shared::{Counter, SharedCode};
 
 use crate::processor::host::host_requirements;
 use listing::Listing;
-use samples::{FILES, Sample};
+use samples::{CodeSample, FILES};
 
 /// Addresses of shared code and of the block.
-const SHARED: Shared = Shared {
+const SHARED: SharedCode = SharedCode {
     leave: 0x10_0000,
     leave_kept: 0x10_0020,
     unknown: 0x10_0180,
@@ -55,7 +55,7 @@ fn features(size: CodeSize) -> Features {
     }
 }
 
-fn mode(sample: &Sample) -> Mode {
+fn mode(sample: &CodeSample) -> Mode {
     Mode {
         user: sample.user,
         fpu: true,
@@ -71,7 +71,7 @@ fn mode(sample: &Sample) -> Mode {
 }
 
 /// The engine's trace of a sample that ran often; `None` if the host cannot run it.
-fn trace(sample: &Sample) -> Option<GuestBlock> {
+fn trace(sample: &CodeSample) -> Option<GuestBlock> {
     let set = InstructionSet::from(sample.level);
     if host_requirements(&set).is_err() {
         return None;
@@ -105,7 +105,7 @@ fn trace(sample: &Sample) -> Option<GuestBlock> {
     Some(trace)
 }
 
-fn plain(sample: &Sample) -> GuestBlock {
+fn plain(sample: &CodeSample) -> GuestBlock {
     let (bytes, features) = (sample.bytes(), features(sample.size));
     match decode(sample.rip(), &bytes, MAX_INSTRUCTIONS, &features) {
         Decoded::Block(block) => block,
@@ -114,7 +114,7 @@ fn plain(sample: &Sample) -> GuestBlock {
 }
 
 /// The sample's host code as text; `None` if this host cannot make it hot.
-fn translated(sample: &Sample) -> Option<String> {
+fn translated(sample: &CodeSample) -> Option<String> {
     let scattered = BTreeSet::new();
     let (block, tier) = if sample.hot {
         let tier = Tier::Hot {
@@ -128,7 +128,7 @@ fn translated(sample: &Sample) -> Option<String> {
     } else {
         (plain(sample), Tier::Plain((!sample.free).then_some(0)))
     };
-    let shared = Shared {
+    let shared = SharedCode {
         counter: sample.counter,
         ..SHARED
     };
@@ -144,7 +144,7 @@ fn translated(sample: &Sample) -> Option<String> {
 }
 
 /// Compares samples with their file, or writes it.
-fn compare(file: &str, samples: &[Sample]) {
+fn compare(file: &str, samples: &[CodeSample]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{file}.txt"));
     let mut text = String::new();
     for sample in samples {

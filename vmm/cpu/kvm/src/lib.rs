@@ -23,7 +23,7 @@ mod vcpu;
 pub use host::breakpoints::Breakpoints;
 pub use host::ioctl::RUNNING_IOCTLS;
 pub use host::machine::Machine;
-pub use host::means::{Means, Wanted};
+pub use host::means::{Means, RequestedMeans};
 pub use host::tsc::TscControl;
 pub use host::{Host, HostError};
 pub use trial::probe::{Probe, ProbeError, probe};

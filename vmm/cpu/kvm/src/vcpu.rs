@@ -13,14 +13,14 @@ use kvm_bindings::{CpuId, kvm_sregs};
 use kvm_ioctls::{SyncReg, VcpuFd};
 
 use crate::exits::decode::{Io, Meaning, RawExit, decode};
-use crate::exits::history::{History, Step};
+use crate::exits::history::{ExitRecord, History};
 use crate::exits::page;
 use crate::host::ioctl;
 use crate::host::machine::{Machine, failed};
 use crate::host::means::Means;
 use crate::state::cpuid;
 use crate::state::xstate;
-use crate::vcpu::clock::{Clock, Costs, HostTime};
+use crate::vcpu::clock::{Clock, HostTime, TransitionCosts};
 
 /// Handling of magic instructions.
 mod calls;
@@ -104,7 +104,7 @@ impl KvmVcpu {
         Self::with_costs(config, costs)
     }
 
-    pub(crate) fn with_costs(config: KvmConfig, costs: Costs) -> Result<Self, CpuError> {
+    pub(crate) fn with_costs(config: KvmConfig, costs: TransitionCosts) -> Result<Self, CpuError> {
         let machine = config.machine;
         let missing = cpuid::missing(&config.instruction_set, &machine.host.supported);
         if !missing.is_empty() {
@@ -257,7 +257,7 @@ impl KvmVcpu {
     /// Records the state after a run, which began with interrupt `vector`.
     fn note_exit(&mut self, raw: RawExit, vector: Option<u8>) {
         let registers = &self.fd.sync_regs().regs;
-        let step = Step::new(self.clock.now(), vector, raw, registers);
+        let step = ExitRecord::new(self.clock.now(), vector, raw, registers);
         self.history.note(step);
         self.system.take();
         self.unfinished = false;
@@ -349,7 +349,7 @@ impl KvmVcpu {
         let page = self.fd.get_kvm_run();
         match &mut self.question {
             Question::Io(io) if io.input && io.goes_on() => {
-                page::put_io_item(page, bytes, (io.done, io.size), data as u32);
+                page::put_io_item(page, bytes, io.done, io.size, data as u32);
                 io.done += 1;
             }
             Question::Mmio => page::put_mmio(page, data),

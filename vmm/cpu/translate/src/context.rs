@@ -9,7 +9,7 @@ use belljar_cpu::{CpuError, PAGE_SIZE};
 use crate::architecture::flag;
 use crate::context::explored::Explored;
 use crate::context::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
-use crate::defined::lanes::{Own, Shared};
+use crate::defined::lanes::{Own, SharedOperands};
 use crate::defined::reciprocal::Approximation;
 use crate::prices::timing::LINE_BYTES;
 
@@ -93,7 +93,7 @@ pub struct Lines {
 
 /// One privilege level's view of memory and code.
 #[repr(C)]
-pub struct View {
+pub struct PrivilegeView {
     /// Readable pages, and writable pages.
     pub tlb: [Tlb; 2],
     /// Jump targets.
@@ -221,7 +221,7 @@ pub struct Context {
     /// Vector registers lent to an approximation.
     pub lent_vectors: [Vector; 4],
     /// Common constants of approximations.
-    pub lanes: Shared,
+    pub lanes: SharedOperands,
     /// Constants of reciprocals, and of reciprocal square roots.
     pub curves: [Own; 2],
     /// K0 to K7 while host code runs, if the guest has them.
@@ -231,7 +231,7 @@ pub struct Context {
     /// See [`BOUNCE_BYTES`].
     pub bounce: Bounce,
     /// For the supervisor, then for users.
-    pub views: [View; 2],
+    pub views: [PrivilegeView; 2],
     /// See [`Slot`].
     pub slots: Slots,
     /// Number of runs left until a block is hot.
@@ -248,7 +248,7 @@ pub struct Context {
     pub way_out: u64,
 }
 
-impl View {
+impl PrivilegeView {
     /// Discards every translation.
     pub fn flush_tlb(&mut self) {
         self.tlb.iter_mut().for_each(Tlb::flush);
@@ -331,7 +331,7 @@ impl Context {
         context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
         context.above_line_mask = !(LINE_BYTES - 1);
         context.lines.iter_mut().flatten().for_each(Lines::flush);
-        context.lanes = Shared::new();
+        context.lanes = SharedOperands::new();
         context.curves = [Approximation::Reciprocal, Approximation::ReciprocalRoot].map(Own::new);
         for (index, step) in context.steps.iter_mut().enumerate() {
             *step = index as i64 - STEPS as i64;

@@ -9,7 +9,7 @@ use belljar_cpu::Cycles;
 
 use super::timer::Mode;
 use super::{
-    APIC_BASE, ApicMode, Command, Delivery, ESR_ILLEGAL_REGISTER, ESR_SEND_ILLEGAL_VECTOR,
+    APIC_BASE, ApicMode, Delivery, ESR_ILLEGAL_REGISTER, ESR_SEND_ILLEGAL_VECTOR, InterruptCommand,
     LVT_COUNT, LVT_MASKED, LocalApic, Lvt, SOFTWARE_ENABLE,
 };
 
@@ -56,7 +56,7 @@ pub enum Effect {
     /// The guest set the task priority: set the processor's CR8 to this class.
     TaskClass(u8),
     /// Send a message.
-    Send(Command),
+    Send(InterruptCommand),
 }
 
 /// The register does not exist, or the value is invalid: the guest gets a general-protection fault.
@@ -292,7 +292,7 @@ impl LocalApic {
     }
 
     fn send_command(&mut self, register: u64, destination: u32) -> Effect {
-        let Some(command) = Command::decode(register, destination) else {
+        let Some(command) = InterruptCommand::decode(register, destination) else {
             return Effect::None;
         };
         let has_vector = matches!(

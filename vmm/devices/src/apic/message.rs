@@ -11,7 +11,7 @@ use belljar_cpu::Cycles;
 
 /// An interrupt message on its way to local APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct InterruptMessage {
     /// The vector; with [`Delivery::StartUp`], the page of the first instruction.
     pub vector: u8,
     /// The delivery mode.
@@ -55,7 +55,7 @@ impl Delivery {
     }
 }
 
-/// The destination shorthand of a [`Command`].
+/// The destination shorthand of an [`InterruptCommand`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shorthand {
     /// No shorthand: use the destination field.
@@ -70,14 +70,14 @@ pub enum Shorthand {
 
 /// A command in the interrupt command register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct InterruptCommand {
     /// The message to send.
-    pub message: Message,
+    pub message: InterruptMessage,
     /// Its recipients.
     pub shorthand: Shorthand,
 }
 
-impl Command {
+impl InterruptCommand {
     const LEVEL_ASSERTED: u64 = 1 << 14;
     const LEVEL_TRIGGERED: u64 = 1 << 15;
 
@@ -90,7 +90,7 @@ impl Command {
             return None;
         }
         Some(Self {
-            message: Message {
+            message: InterruptMessage {
                 vector: register as u8,
                 delivery,
                 level: false,
@@ -117,8 +117,8 @@ pub(crate) enum Signal {
 
 impl Signal {
     /// `None` for messages that no local APIC accepts.
-    pub(crate) fn of(message: &Message) -> Option<Self> {
-        let &Message { vector, level, .. } = message;
+    pub(crate) fn of(message: &InterruptMessage) -> Option<Self> {
+        let &InterruptMessage { vector, level, .. } = message;
         Some(match message.delivery {
             Delivery::Fixed | Delivery::LowestPriority => Self::Vector { vector, level },
             Delivery::Nmi => Self::Nmi,
@@ -191,10 +191,10 @@ mod tests {
 
     #[test]
     fn the_end_of_an_init_is_nothing() {
-        assert_eq!(Command::decode(0x8500, 1), None);
-        let init = Command::decode(0xc500, 1).unwrap();
+        assert_eq!(InterruptCommand::decode(0x8500, 1), None);
+        let init = InterruptCommand::decode(0xc500, 1).unwrap();
         assert_eq!(init.message.delivery, Delivery::Init);
-        let start = Command::decode(0xc_0699, 7).unwrap();
+        let start = InterruptCommand::decode(0xc_0699, 7).unwrap();
         assert_eq!(
             (start.shorthand, Signal::of(&start.message)),
             (

@@ -149,24 +149,27 @@ impl Device for Console {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::virtio::driver::{Driver, Part};
-    use crate::virtio::{Mmio, Window};
+    use crate::virtio::driver::{ChainBuffer, Driver};
+    use crate::virtio::{Mmio, RegisterWindow};
 
     #[test]
     fn bytes_go_out_and_come_in() {
         let mut driver = Driver::start(Mmio::new(Console::new()));
         assert_eq!(
-            driver.submit(1, &[Part::Data(b"hello "), Part::Data(b"out")]),
+            driver.submit(
+                1,
+                &[ChainBuffer::Data(b"hello "), ChainBuffer::Data(b"out")]
+            ),
             Some(0)
         );
         assert_eq!(driver.mmio.device_mut().take_output(), b"hello out");
         driver.type_in(b"typed");
-        assert_eq!(driver.submit(0, &[Part::Room(3)]), Some(3));
+        assert_eq!(driver.submit(0, &[ChainBuffer::Room(3)]), Some(3));
         assert_eq!(driver.written(0, 3), b"typ");
-        assert_eq!(driver.submit(0, &[Part::Room(9)]), Some(2));
+        assert_eq!(driver.submit(0, &[ChainBuffer::Room(9)]), Some(2));
         assert_eq!(driver.written(0, 2), b"ed");
         assert_eq!(
-            driver.submit(0, &[Part::Room(9)]),
+            driver.submit(0, &[ChainBuffer::Room(9)]),
             None,
             "kept for later input"
         );

@@ -7,7 +7,7 @@
 use belljar_cpu::{Cycles, GuestRam, guest_ram};
 use vm_memory::{Bytes, GuestAddress};
 
-use super::{Device, Mmio, Window};
+use super::{Device, Mmio, RegisterWindow};
 
 pub(super) const RAM: usize = 4 << 20;
 const NEXT: u16 = 1;
@@ -17,7 +17,7 @@ const BUFFERS: u64 = 0x10_0000;
 const BUFFER_SPACE: u64 = 0x2_0000;
 
 /// One buffer of a chain.
-pub(super) enum Part<'a> {
+pub(super) enum ChainBuffer<'a> {
     /// Bytes for the device.
     Data(&'a [u8]),
     /// Room for the device's bytes.
@@ -121,18 +121,18 @@ impl<D: Device> Driver<D> {
     }
 
     /// Offers one chain of `parts`; returns the used length if it completed at once.
-    pub(super) fn submit(&mut self, queue: usize, parts: &[Part<'_>]) -> Option<u32> {
+    pub(super) fn submit(&mut self, queue: usize, parts: &[ChainBuffer<'_>]) -> Option<u32> {
         self.rooms.clear();
         for (index, part) in parts.iter().enumerate() {
             let addr = BUFFERS + index as u64 * BUFFER_SPACE;
             let last = index + 1 == parts.len();
             let more = if last { 0 } else { NEXT };
             let (len, flags) = match part {
-                Part::Data(bytes) => {
+                ChainBuffer::Data(bytes) => {
                     self.ram.write_slice(bytes, GuestAddress(addr)).unwrap();
                     (bytes.len() as u32, more)
                 }
-                Part::Room(len) => {
+                ChainBuffer::Room(len) => {
                     self.rooms.push(addr);
                     (*len, more | WRITE)
                 }

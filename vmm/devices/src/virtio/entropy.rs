@@ -70,19 +70,22 @@ impl Device for Entropy {
 mod tests {
     use super::*;
     use crate::virtio::Mmio;
-    use crate::virtio::driver::{Driver, Part};
+    use crate::virtio::driver::{ChainBuffer, Driver};
     use belljar_sim::Seed;
 
     #[test]
     fn the_bytes_are_the_stream_s_and_bounded() {
         let random = Random::new(Seed(9), "virtio-rng", 3);
         let mut driver = Driver::start(Mmio::new(Entropy::new(random.clone())));
-        let used = driver.submit(0, &[Part::Room(40)]);
+        let used = driver.submit(0, &[ChainBuffer::Room(40)]);
         assert_eq!(used, Some(40));
         let mut expected = [0; 40];
         random.clone().fill(&mut expected);
         assert_eq!(driver.written(0, 40), expected);
-        assert_eq!(driver.submit(0, &[Part::Room(100_000)]), Some(65_536));
-        assert_eq!(driver.submit(0, &[Part::Data(&[1, 2, 3])]), Some(0));
+        assert_eq!(
+            driver.submit(0, &[ChainBuffer::Room(100_000)]),
+            Some(65_536)
+        );
+        assert_eq!(driver.submit(0, &[ChainBuffer::Data(&[1, 2, 3])]), Some(0));
     }
 }

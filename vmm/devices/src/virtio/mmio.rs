@@ -1,7 +1,7 @@
 //! The register window of a virtio-mmio device, version 2.
 //!
 //! Registers follow virtio's rules for status and features. If a driver breaks a queue, the device
-//! requests a reset and stops, and the node continues. The node's buses access it as a `Window`;
+//! requests a reset and stops, and the node continues. The node's buses access it as a `RegisterWindow`;
 //! external events act on the device through `drive`, which raises the interrupt.
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use virtio_bindings::bindings::virtio_config::{
 };
 use virtio_bindings::bindings::virtio_mmio as register;
 
-use super::{Device, DeviceError, QueueError, QueueState, Virtqueue, Window};
+use super::{Device, DeviceError, QueueError, QueueState, RegisterWindow, Virtqueue};
 
 /// Bytes of guest-physical address space of one device.
 pub const WINDOW_SIZE: u64 = 0x1000;
@@ -289,7 +289,7 @@ impl<D: Device> Mmio<D> {
     }
 }
 
-impl<D: Device> Window for Mmio<D> {
+impl<D: Device> RegisterWindow for Mmio<D> {
     fn read(&self, offset: u64, len: u8) -> u64 {
         let Ok(offset) = u32::try_from(offset) else {
             return 0;

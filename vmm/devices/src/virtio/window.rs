@@ -11,14 +11,14 @@ use super::QueueError;
 /// The bus's view of a device's registers.
 ///
 /// ```
-/// use belljar_devices::virtio::Window;
+/// use belljar_devices::virtio::RegisterWindow;
 ///
 /// /// Whether a driver finds a virtio device there: by the register MagicValue.
-/// fn is_virtio(window: &dyn Window) -> bool {
+/// fn is_virtio(window: &dyn RegisterWindow) -> bool {
 ///     window.read(0, 4) == u64::from(u32::from_le_bytes(*b"virt"))
 /// }
 /// ```
-pub trait Window {
+pub trait RegisterWindow {
     /// A load of `len` bytes at `offset`.
     fn read(&self, offset: u64, len: u8) -> u64;
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::super::Bench;
-use super::super::qemu::{Link, Machine};
+use super::super::qemu::{GuestConnection, Machine};
 
 /// Interval of reading a console, which bounds the error of a time.
 const LOOK: Duration = Duration::from_micros(200);
@@ -28,22 +28,22 @@ pub(super) type Seconds = BTreeMap<&'static str, f64>;
 
 /// A named command to measure.
 #[derive(Clone)]
-pub(super) struct Step {
+pub(super) struct MeasuredCommand {
     pub name: &'static str,
     /// A shell's command.
     pub command: String,
 }
 
 /// A script that runs all of `steps` and marks each on its standard output.
-fn script(steps: &[Step]) -> String {
-    let step = |Step { name, command }: &Step| {
+fn script(steps: &[MeasuredCommand]) -> String {
+    let step = |MeasuredCommand { name, command }: &MeasuredCommand| {
         format!("echo '{BEGIN}{name}'\n{command} >/dev/null || exit 1\necho '{END}{name}'\n")
     };
     steps.iter().map(step).collect()
 }
 
 /// Times of `steps` on the bare processor, run in `folder`.
-pub(super) fn bare(bench: &Bench, steps: &[Step]) -> Result<Seconds> {
+pub(super) fn bare(bench: &Bench, steps: &[MeasuredCommand]) -> Result<Seconds> {
     let console = bench.folder.join("bare.log");
     let output = File::create(&console)?;
     let mut shell = Command::new("sh");
@@ -55,7 +55,7 @@ pub(super) fn bare(bench: &Bench, steps: &[Step]) -> Result<Seconds> {
 }
 
 /// Times of `steps` in a guest of Belljar.
-pub(super) fn ours(bench: &Bench, level: &str, steps: &[Step]) -> Result<Seconds> {
+pub(super) fn ours(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Result<Seconds> {
     let scenario = write_scenario(bench, level, steps)?;
     let out = bench.fresh_out();
     let mut run = Command::new(&bench.belljar);
@@ -67,7 +67,7 @@ pub(super) fn ours(bench: &Bench, level: &str, steps: &[Step]) -> Result<Seconds
 }
 
 /// Times of `steps` in a guest of QEMU's.
-pub(super) fn qemu(bench: &Bench, level: &str, steps: &[Step]) -> Result<Seconds> {
+pub(super) fn qemu(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Result<Seconds> {
     let disk = bench.run_disk(&write_scenario(bench, level, steps)?)?;
     let console = bench.folder.join("qemu.log");
     File::create(&console)?;
@@ -77,7 +77,7 @@ pub(super) fn qemu(bench: &Bench, level: &str, steps: &[Step]) -> Result<Seconds
         level,
         memory_mib: 1024,
         node: (0, 1),
-        link: Link::None,
+        link: GuestConnection::None,
         console: Some(&console),
     };
     let mut command = machine.command();
@@ -85,7 +85,7 @@ pub(super) fn qemu(bench: &Bench, level: &str, steps: &[Step]) -> Result<Seconds
     follow(bench, command, &console, steps)
 }
 
-fn write_scenario(bench: &Bench, level: &str, steps: &[Step]) -> Result<PathBuf> {
+fn write_scenario(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Result<PathBuf> {
     let path = bench.folder.join("series.toml");
     let recipe = crate::root().join("images/bookworm-mpich.toml");
     let kernels = bench.folder.join("kernels");
@@ -101,7 +101,12 @@ fn write_scenario(bench: &Bench, level: &str, steps: &[Step]) -> Result<PathBuf>
 }
 
 /// Runs `command`, and detects the start and end of each of `steps` on `console`.
-fn follow(bench: &Bench, mut command: Command, console: &Path, steps: &[Step]) -> Result<Seconds> {
+fn follow(
+    bench: &Bench,
+    mut command: Command,
+    console: &Path,
+    steps: &[MeasuredCommand],
+) -> Result<Seconds> {
     let errors = bench.folder.join("errors.log");
     let child = command
         .stdin(Stdio::null())

@@ -4,7 +4,7 @@
 //! Called by `model`.
 
 /// A measurement: its variables, its value, and the value's uncertainty.
-pub(super) struct Row<const N: usize> {
+pub(super) struct Measurement<const N: usize> {
     pub(super) of: [f64; N],
     pub(super) measured: f64,
     pub(super) uncertainty: f64,
@@ -12,7 +12,7 @@ pub(super) struct Row<const N: usize> {
 
 /// The factors with which `of` approximates `measured` best, in units of its uncertainty: the normal
 /// equations, solved by elimination. `None` if the rows do not determine them.
-pub(super) fn least_squares<const N: usize>(rows: &[Row<N>]) -> Option<[f64; N]> {
+pub(super) fn least_squares<const N: usize>(rows: &[Measurement<N>]) -> Option<[f64; N]> {
     let mut matrix = [[0.0; N]; N];
     let mut right = [0.0; N];
     for row in rows {
@@ -55,8 +55,8 @@ fn eliminate<const N: usize>(matrix: &mut [[f64; N]; N], right: &mut [f64; N]) -
 mod tests {
     use super::*;
 
-    fn row(a: f64, b: f64, measured: f64, uncertainty: f64) -> Row<3> {
-        Row {
+    fn row(a: f64, b: f64, measured: f64, uncertainty: f64) -> Measurement<3> {
+        Measurement {
             of: [1.0, a, b],
             measured,
             uncertainty,
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_is_less_certain_counts_less() {
-        let at = |measured, uncertainty| Row {
+        let at = |measured, uncertainty| Measurement {
             of: [1.0],
             measured,
             uncertainty,

@@ -17,7 +17,7 @@
 
 use anyhow::{Context, Result};
 
-use super::fit::{Row, least_squares};
+use super::fit::{Measurement, least_squares};
 
 /// Virtual clock of the nodes, in MHz.
 pub(super) const CLOCK: f64 = 2000.0;
@@ -37,7 +37,7 @@ pub(super) struct Measured {
 }
 
 /// Separately measured costs (`cluster/benches/costs.rs`), in ns; of messages in us.
-pub(super) struct Costs {
+pub(super) struct MeasuredCosts {
     pub(super) node_round: f64,
     pub(super) node_told: f64,
     pub(super) frame: f64,
@@ -47,7 +47,7 @@ pub(super) struct Costs {
     pub(super) message_sent: f64,
 }
 
-impl Costs {
+impl MeasuredCosts {
     /// From lines `NAME VALUE UNIT`.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let value = |name: &str| {
@@ -81,12 +81,12 @@ pub(super) struct Fit {
 impl Fit {
     /// Fits the time of measured spans without work; longer spans have less weight.
     pub(super) fn of<'a>(measured: impl Iterator<Item = &'a Measured>) -> Result<Self> {
-        let row = |one: &Measured| Row {
+        let row = |one: &Measured| Measurement {
             of: [1.0, one.round_trip, peers(one.hosts), one.work],
             measured: one.span - one.work,
             uncertainty: one.span,
         };
-        let rows: Vec<Row<4>> = measured.map(row).collect();
+        let rows: Vec<Measurement<4>> = measured.map(row).collect();
         let [wait, trips, peer, uneven] =
             least_squares(&rows).context("these measurements tell nothing of hosts")?;
         Ok(Self {
@@ -146,7 +146,7 @@ impl Span {
 /// The model.
 pub(super) struct Model {
     pub(super) fit: Fit,
-    pub(super) costs: Costs,
+    pub(super) costs: MeasuredCosts,
     /// Million instructions of a thread per second.
     pub(super) speed: f64,
 }
@@ -195,7 +195,7 @@ mod tests {
                 peer: 10.0,
                 uneven: 0.1,
             },
-            costs: Costs::parse(
+            costs: MeasuredCosts::parse(
                 "node-round 2.0 ns\nmessage 40 us\nmessage-sent 2 us\nnode-told 20 ns\n\
                  frame-fat-tree 900 ns\nframe-heard 100 ns\nbyte 2 ns",
             )
@@ -259,7 +259,10 @@ mod tests {
 
     #[test]
     fn missing_costs_are_named() {
-        let error = Costs::parse("node-round 2 ns\n").err().unwrap().to_string();
+        let error = MeasuredCosts::parse("node-round 2 ns\n")
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("node-told"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use super::{
     GROWTH, LARGE, LARGE_FRAMES, LARGE_LOOKAHEADS, LARGE_ROUND_TRIPS, LATE, LOOKAHEADS, NODES,
     Point,
 };
-use crate::bench::plot::Line;
+use crate::bench::plot::ChartLine;
 
 pub(super) fn print_measured(points: &[Point], measured: &[(&Point, Measured)], model: &Model) {
     println!(
@@ -164,9 +164,9 @@ pub(super) fn json(points: &[Point], model: &Model) -> String {
 
 /// Host time of a span without work, over the round trip, for each number of hosts, at the shortest
 /// span.
-pub(super) fn lines(measured: &[(&Point, Measured)]) -> Vec<Line> {
+pub(super) fn lines(measured: &[(&Point, Measured)]) -> Vec<ChartLine> {
     let lookahead = LOOKAHEADS[0];
-    let line = |hosts: u32| Line {
+    let line = |hosts: u32| ChartLine {
         name: format!("{hosts} hosts"),
         points: LATE
             .iter()

@@ -38,10 +38,10 @@ fn a_client_looks_types_and_pauses() {
     let mut client = Client::connect(&folder.path().join("x".repeat(120))).unwrap();
     assert_eq!(client.hello.name, "test");
     assert_eq!(client.directory(), directory);
-    client.order(&Request::Pause(true)).unwrap();
+    client.order(&ControlRequest::Pause(true)).unwrap();
     let look = client.look().unwrap();
     assert_eq!((look.rounds, look.paused), (5, true));
-    let type_in = |node, text: &str| Request::Type {
+    let type_in = |node, text: &str| ControlRequest::Type {
         node,
         bytes: text.as_bytes().to_vec(),
     };
@@ -51,7 +51,7 @@ fn a_client_looks_types_and_pauses() {
         refused.to_string().contains("nodes are 0 to 1"),
         "{refused}"
     );
-    assert!(client.order(&Request::Pace(Some(0.0))).is_err());
+    assert!(client.order(&ControlRequest::Pace(Some(0.0))).is_err());
     client.order(&type_in(0, "y")).unwrap();
     let typed = run.join().unwrap();
     assert_eq!(typed, [(1, b"echo hi\n".to_vec()), (0, b"y".to_vec())]);

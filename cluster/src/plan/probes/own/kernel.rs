@@ -9,7 +9,7 @@ use std::path::Path;
 use belljar_symbols::KernelSymbols;
 use belljar_vmm::{KernelError, KernelImage};
 
-use super::Place;
+use super::ProbeSite;
 
 /// Maximum number of names in an error.
 const MOST_NAMES: usize = 5;
@@ -41,12 +41,12 @@ pub enum KernelPlaceError {
 }
 
 /// The kernel of a run's nodes.
-pub(super) struct Kernel<'a> {
+pub(super) struct NodeKernel<'a> {
     path: &'a Path,
     symbols: Option<KernelSymbols>,
 }
 
-impl<'a> Kernel<'a> {
+impl<'a> NodeKernel<'a> {
     /// The kernel in the file at `path`.
     pub(super) fn at(path: &'a Path) -> Self {
         Self {
@@ -56,10 +56,10 @@ impl<'a> Kernel<'a> {
     }
 
     /// The linear addresses of a place; several if static functions share the name.
-    pub(super) fn places(&mut self, place: Place<'_>) -> Result<Vec<u64>, KernelPlaceError> {
+    pub(super) fn places(&mut self, place: ProbeSite<'_>) -> Result<Vec<u64>, KernelPlaceError> {
         let symbols = self.symbols()?;
         match place {
-            Place::Symbol(name) => {
+            ProbeSite::Symbol(name) => {
                 let found = symbols.addresses(name);
                 match found.is_empty() {
                     false => Ok(found),
@@ -69,10 +69,12 @@ impl<'a> Kernel<'a> {
                     }),
                 }
             }
-            Place::Address(address) if is_upper(address) && symbols.function(address).is_some() => {
+            ProbeSite::Address(address)
+                if is_upper(address) && symbols.function(address).is_some() =>
+            {
                 Ok(vec![address])
             }
-            Place::Address(address) => Err(KernelPlaceError::NoCode(address)),
+            ProbeSite::Address(address) => Err(KernelPlaceError::NoCode(address)),
         }
     }
 

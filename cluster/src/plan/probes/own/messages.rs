@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use belljar_trace::{MESSAGE, Probe, ProbeAt, ProbePurpose, ValueKind};
 
-use super::{OwnProbe, Place, ProbeError, System, on_systems};
+use super::{OwnProbe, ProbeError, ProbeSite, System, on_systems};
 
 /// UCX, by the file name in its packages.
 const UCX: &str = "*/libucp.so*";
@@ -37,7 +37,7 @@ pub(super) fn probes(
 ) -> Result<Vec<OwnProbe>, ProbeError> {
     let mut probes = Vec::new();
     for (file, symbol, purpose) in FUNCTIONS {
-        match on_systems(file, Place::Symbol(symbol), systems, files) {
+        match on_systems(file, ProbeSite::Symbol(symbol), systems, files) {
             Ok(places) => probes.push(OwnProbe {
                 probe: probe(file, symbol, purpose),
                 places,

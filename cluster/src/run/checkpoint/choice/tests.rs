@@ -17,7 +17,7 @@ fn broken() -> (tempfile::TempDir, RunDirectory) {
 
 /// The number of the checkpoint that is chosen.
 fn chosen(directory: &RunDirectory) -> Result<u32, String> {
-    let mut choice = Choice::among(directory.path()).unwrap();
+    let mut choice = CheckpointChoice::among(directory.path()).unwrap();
     let found = choice.settle(directory);
     let number = found.map(|found| found.run.number);
     number.map_err(|error| error.to_string())
@@ -97,7 +97,7 @@ fn files_of_the_run_that_are_shorter_than_they_were_are_no_ground_to_go_on_from(
 #[test]
 fn what_is_wrong_with_each_is_named_and_nothing_is_not_damage() {
     let run = tempfile::tempdir().unwrap();
-    let none = Choice::among(run.path()).unwrap_err().to_string();
+    let none = CheckpointChoice::among(run.path()).unwrap_err().to_string();
     assert!(none.contains("there is no checkpoint"), "{none}");
     let folder = run.path().join(FOLDER);
     fs::create_dir(&folder).unwrap();
@@ -105,12 +105,12 @@ fn what_is_wrong_with_each_is_named_and_nothing_is_not_damage() {
     fs::write(folder.join("4.checkpoint"), "BELLCKPT").unwrap();
     // A pack is no checkpoint.
     fs::write(folder.join("5.pages"), "").unwrap();
-    let mut choice = Choice::among(run.path()).unwrap();
+    let mut choice = CheckpointChoice::among(run.path()).unwrap();
     let error = choice.next().unwrap_err().to_string();
     let both = "4: it ends too early; 3: it is not a checkpoint";
     assert!(error.contains(both), "{error}");
     // The result stays the same.
     assert_eq!(choice.next().unwrap_err().to_string(), error);
-    let newest = Found::newest(run.path()).unwrap_err();
+    let newest = IntactCheckpoint::newest(run.path()).unwrap_err();
     assert!(matches!(newest, CheckpointError::Unusable { .. }));
 }

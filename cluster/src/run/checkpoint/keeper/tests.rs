@@ -5,14 +5,14 @@ use std::sync::Mutex;
 use super::*;
 
 /// A run directory with a checkpoint of number 1, which refers to pack 1.
-fn archive() -> (tempfile::TempDir, Archive) {
+fn archive() -> (tempfile::TempDir, CheckpointArchive) {
     let run = tempfile::tempdir().unwrap();
     let folder = run.path().join(FOLDER);
     fs::create_dir(&folder).unwrap();
     for name in ["1.checkpoint", "1.pages"] {
         fs::write(folder.join(name), name).unwrap();
     }
-    let archive = Archive {
+    let archive = CheckpointArchive {
         directory: run.path().to_owned(),
         folder,
         open: None,
@@ -24,7 +24,7 @@ fn archive() -> (tempfile::TempDir, Archive) {
     (run, archive)
 }
 
-fn names(archive: &Archive) -> Vec<String> {
+fn names(archive: &CheckpointArchive) -> Vec<String> {
     let entries = fs::read_dir(&archive.folder).unwrap();
     let mut names: Vec<String> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -34,7 +34,7 @@ fn names(archive: &Archive) -> Vec<String> {
 }
 
 /// Stores number 2, which only has `record`; returns the report.
-fn keep(archive: &mut Archive, record: Record) -> String {
+fn keep(archive: &mut CheckpointArchive, record: CheckpointRecord) -> String {
     let pack = archive.begin(2).unwrap();
     let work = Work {
         number: 2,
@@ -58,12 +58,12 @@ fn keep(archive: &mut Archive, record: Record) -> String {
 #[test]
 fn what_cannot_be_read_again_takes_no_place() {
     let (_run, mut archive) = archive();
-    let told = keep(&mut archive, Record::of_parts(vec![vec![1; 40]]));
+    let told = keep(&mut archive, CheckpointRecord::of_parts(vec![vec![1; 40]]));
     assert!(told.contains("cannot be read again"), "{told}");
     assert_eq!(names(&archive), ["1.checkpoint", "1.pages"]);
     // Never touched, so that it takes no memory.
     let large = vec![Vec::new(), vec![0; super::super::LONGEST + 1]];
-    let told = keep(&mut archive, Record::of_parts(large));
+    let told = keep(&mut archive, CheckpointRecord::of_parts(large));
     assert!(
         told.contains("node 0 is too large for a checkpoint"),
         "{told}"

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::tree::Node;
+use crate::tree::FileNode;
 
 /// Trees that can't be written, and their errors.
 mod errors;
@@ -13,16 +13,16 @@ mod judges;
 mod reading;
 
 /// A node of this kind with default metadata.
-fn node(kind: NodeKind) -> Node {
-    Node {
+fn node(kind: NodeKind) -> FileNode {
+    FileNode {
         kind,
         mode: 0o644,
         mtime: 1_700_000_000,
-        ..Node::directory()
+        ..FileNode::directory()
     }
 }
 
-fn file(size: u64) -> Node {
+fn file(size: u64) -> FileNode {
     node(NodeKind::File { size })
 }
 
@@ -39,7 +39,7 @@ fn bytes(tree: &FileTree, id: NodeId) -> Vec<u8> {
 
 /// Writes the image of a tree, with its files in the order of their nodes or in reverse.
 fn write(tree: &FileTree, path: &Path, is_reversed: bool) {
-    let mut writer = Writer::create(tree, path).expect("the tree fits");
+    let mut writer = ErofsWriter::create(tree, path).expect("the tree fits");
     let mut files: Vec<NodeId> = tree.paths().map(|(_, id)| id).collect();
     files.sort_unstable();
     if is_reversed {
@@ -58,7 +58,7 @@ fn write(tree: &FileTree, path: &Path, is_reversed: bool) {
 /// A tree with all types of nodes, and with sizes around the thresholds of the layout.
 fn everything() -> FileTree {
     let mut tree = FileTree::default();
-    let mut put = |path: String, node: Node| -> NodeId {
+    let mut put = |path: String, node: FileNode| -> NodeId {
         tree.insert(path.as_bytes(), node).expect("a good path")
     };
     for size in [0, 1, 63, 64, 4095, 4096, 4097, 8191, 8192, 12_300, 100_000] {
@@ -75,7 +75,7 @@ fn everything() -> FileTree {
     }
     for name in ["!", "-", ".-", "...", ".a", "a", "b", "\u{e9}"] {
         put(format!("order/{name}"), file(3));
-        put(format!("order/{name}-d/x"), Node::directory());
+        put(format!("order/{name}-d/x"), FileNode::directory());
     }
     put(format!("{}/{}", "n".repeat(255), "m".repeat(255)), file(9));
     for length in [1, 59, 60, 4031, 4032, 4033, 4095] {
@@ -94,7 +94,7 @@ fn everything() -> FileTree {
     tree
 }
 
-fn add_devices(put: &mut dyn FnMut(String, Node) -> NodeId) {
+fn add_devices(put: &mut dyn FnMut(String, FileNode) -> NodeId) {
     let devices = [(1, 3), (8, 0x12345), (4095, 0xf_ffff), (0, 0)];
     for (major, minor) in devices {
         let character = NodeKind::Character { major, minor };
@@ -106,7 +106,7 @@ fn add_devices(put: &mut dyn FnMut(String, Node) -> NodeId) {
     }
     put("devices/fifo".to_owned(), node(NodeKind::Fifo));
     put("devices/socket".to_owned(), node(NodeKind::Socket));
-    let owned = Node {
+    let owned = FileNode {
         mode: 0o7777,
         uid: 0xffff_fff0,
         gid: 70_000,
@@ -115,10 +115,10 @@ fn add_devices(put: &mut dyn FnMut(String, Node) -> NodeId) {
     };
     put("owned/file".to_owned(), owned.clone());
     let kind = NodeKind::Directory;
-    put("owned/folder".to_owned(), Node { kind, ..owned });
+    put("owned/folder".to_owned(), FileNode { kind, ..owned });
 }
 
-fn add_attributes(put: &mut dyn FnMut(String, Node) -> NodeId) {
+fn add_attributes(put: &mut dyn FnMut(String, FileNode) -> NodeId) {
     // POSIX ACL version 2: owner, group and others may read.
     let rights: Vec<u8> = [
         &[2, 0, 0, 0][..],
@@ -148,7 +148,7 @@ fn add_attributes(put: &mut dyn FnMut(String, Node) -> NodeId) {
     for (index, attributes) in [few, large].into_iter().enumerate() {
         for size in [0, 1, 3800, 4000, 4096, 5000] {
             let attributes = attributes.clone();
-            let node = Node {
+            let node = FileNode {
                 attributes,
                 ..file(size)
             };
@@ -156,14 +156,14 @@ fn add_attributes(put: &mut dyn FnMut(String, Node) -> NodeId) {
         }
     }
     let attributes = of_folder;
-    let folder = Node {
+    let folder = FileNode {
         attributes,
-        ..Node::directory()
+        ..FileNode::directory()
     };
     put("attributes/folder".to_owned(), folder.clone());
     put(
         String::new(),
-        Node {
+        FileNode {
             mode: 0o751,
             mtime: 77,
             ..folder

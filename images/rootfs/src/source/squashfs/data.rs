@@ -30,7 +30,7 @@ pub(super) struct Fragments {
 }
 
 /// Reads a file's data, a block at a time.
-pub(super) struct Contents<'a> {
+pub(super) struct BlockReader<'a> {
     metadata: &'a mut Metadata,
     fragments: &'a mut Fragments,
     file: File,
@@ -40,7 +40,7 @@ pub(super) struct Contents<'a> {
     used: usize,
 }
 
-impl<'a> Contents<'a> {
+impl<'a> BlockReader<'a> {
     pub(super) fn new(
         metadata: &'a mut Metadata,
         fragments: &'a mut Fragments,
@@ -101,7 +101,7 @@ impl<'a> Contents<'a> {
     }
 }
 
-impl Read for Contents<'_> {
+impl Read for BlockReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.used == self.block.len() {
             if self.left == 0 {

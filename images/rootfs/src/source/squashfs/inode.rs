@@ -8,7 +8,7 @@ use std::io;
 
 use super::data::File;
 use super::metadata::{Cursor, Metadata, damaged};
-use crate::{Node, NodeKind};
+use crate::{FileNode, NodeKind};
 
 const NO_ATTRIBUTES: u32 = u32::MAX;
 /// Longest text of a symbolic link, as in Linux.
@@ -90,13 +90,13 @@ impl Inode {
     }
 
     /// Converts it to a node of a tree.
-    pub(super) fn node(&self, attributes: BTreeMap<Vec<u8>, Vec<u8>>) -> Node {
+    pub(super) fn node(&self, attributes: BTreeMap<Vec<u8>, Vec<u8>>) -> FileNode {
         let kind = match &self.kind {
             InodeKind::Directory { .. } => NodeKind::Directory,
             InodeKind::File(file) => NodeKind::File { size: file.size },
             InodeKind::Other(kind) => kind.clone(),
         };
-        Node {
+        FileNode {
             kind,
             mode: self.mode,
             uid: self.uid,

@@ -73,7 +73,7 @@ fn a_path_of_many_parts_cannot_make_too_many_directories() {
     let mut tree = FileTree::default();
     let mut budget = error::Budget::of_metadata(64 << 20);
     let mut layer = apply::Layer::new(&mut tree, &mut budget, "here", false);
-    let entry = |number: u64| entries::Entry {
+    let entry = |number: u64| entries::EntryMetadata {
         path: [number.to_string().as_bytes(), &b"/a".repeat(2000)].concat(),
         link: Vec::new(),
         kind: EntryType::Regular,

@@ -181,7 +181,7 @@ fn metadata_devices_and_pax_records_arrive() {
 #[test]
 fn looks_at_deep_folders_are_bounded() {
     let deep = ["a"; 1000].join("/");
-    let entry = |path: String, kind| entries::Entry {
+    let entry = |path: String, kind| entries::EntryMetadata {
         path: path.into_bytes(),
         link: Vec::new(),
         kind,

@@ -14,7 +14,7 @@ const END: u32 = 0;
 
 /// The data of a block that a jump to it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct BlockEntry {
     pub id: BlockId,
     /// Host address for jumps that need no check of the RIP.
     pub entry: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Found {
 pub(crate) type Key = (u64, u64, u32);
 
 #[derive(Debug)]
-struct Line {
+struct IndexLine {
     key: Key,
     hot: bool,
     crosses: bool,
@@ -43,7 +43,7 @@ struct Line {
 pub(crate) struct BlockIndex {
     heads: Vec<u32>,
     /// A line for each block, including dropped ones.
-    lines: Vec<Line>,
+    lines: Vec<IndexLine>,
 }
 
 /// The chain, of `chains`, a power of two, for a key.
@@ -64,7 +64,7 @@ impl BlockIndex {
 
     /// The newest block under `key`, which is the hot one if there is one; for plain code, the
     /// other one.
-    pub(crate) fn find(&self, key: Key, sought: Sought) -> Option<Found> {
+    pub(crate) fn find(&self, key: Key, sought: Sought) -> Option<BlockEntry> {
         let mut at = self.heads[chain_of(key, CHAINS)];
         while at != END {
             let line = &self.lines[at as usize - 1];
@@ -77,8 +77,8 @@ impl BlockIndex {
     }
 
     /// Adds the next block.
-    pub(crate) fn add(&mut self, key: Key, block: &Block) -> Found {
-        self.add_line(Line {
+    pub(crate) fn add(&mut self, key: Key, block: &Block) -> BlockEntry {
+        self.add_line(IndexLine {
             key,
             hot: block.hot,
             crosses: block.origin.second.is_some(),
@@ -89,8 +89,8 @@ impl BlockIndex {
     }
 
     /// Adds a thunk: code at `entry` that leads to a block, with an entry for indirect jumps.
-    pub(crate) fn add_thunk(&mut self, key: Key, entry: u64, indirect_entry: u64) -> Found {
-        self.add_line(Line {
+    pub(crate) fn add_thunk(&mut self, key: Key, entry: u64, indirect_entry: u64) -> BlockEntry {
+        self.add_line(IndexLine {
             key,
             hot: false,
             crosses: false,
@@ -100,9 +100,9 @@ impl BlockIndex {
         })
     }
 
-    fn add_line(&mut self, line: Line) -> Found {
+    fn add_line(&mut self, line: IndexLine) -> BlockEntry {
         let head = &mut self.heads[chain_of(line.key, CHAINS)];
-        self.lines.push(Line {
+        self.lines.push(IndexLine {
             next: *head,
             ..line
         });
@@ -111,9 +111,9 @@ impl BlockIndex {
         self.found(at)
     }
 
-    fn found(&self, at: u32) -> Found {
+    fn found(&self, at: u32) -> BlockEntry {
         let line = &self.lines[at as usize - 1];
-        Found {
+        BlockEntry {
             id: at - 1,
             entry: line.entry,
             indirect_entry: line.indirect_entry,

@@ -38,12 +38,12 @@ mod index;
 /// The mutable state of a pool.
 mod writer;
 
-use contents::Contents;
+use contents::PoolContents;
 use index::PoolIndex;
-use writer::Writer;
+use writer::PoolWriter;
 
 pub(crate) use crate::code::form::{Form, Sought};
-use crate::code::index::Found;
+use crate::code::index::BlockEntry;
 
 /// Number of a page of the pool.
 pub(crate) type PageId = u32;
@@ -102,10 +102,10 @@ pub(crate) struct Pool {
     blocks: boxcar::Vec<Block>,
     sites: boxcar::Vec<ExitStub>,
     index: PoolIndex,
-    contents: Contents,
+    contents: PoolContents,
     heats: AtomicU32,
     slots: AtomicU32,
-    writer: Mutex<Writer>,
+    writer: Mutex<PoolWriter>,
 }
 
 /// The address of code in the pool: its page's number and its offset.
@@ -125,14 +125,14 @@ impl Pool {
             blocks: boxcar::Vec::new(),
             sites: boxcar::Vec::new(),
             index: PoolIndex::new(),
-            contents: Contents::new(bytes / PAGE_SIZE as usize),
+            contents: PoolContents::new(bytes / PAGE_SIZE as usize),
             heats: AtomicU32::new(0),
             slots: AtomicU32::new(0),
-            writer: Mutex::new(Writer::new(memory, emitter)),
+            writer: Mutex::new(PoolWriter::new(memory, emitter)),
         })
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
+    fn writer(&self) -> MutexGuard<'_, PoolWriter> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,7 +182,13 @@ impl Pool {
     }
 
     /// The block for `rip` in `mode` at `address`, of the `sought` form.
-    pub(crate) fn find(&self, address: u64, rip: u64, mode: Mode, sought: Sought) -> Option<Found> {
+    pub(crate) fn find(
+        &self,
+        address: u64,
+        rip: u64,
+        mode: Mode,
+        sought: Sought,
+    ) -> Option<BlockEntry> {
         self.index.find((rip, address, mode.bits()), sought)
     }
 
@@ -194,7 +200,7 @@ impl Pool {
         address: u64,
         mode: Mode,
         form: Form,
-    ) -> Option<Found> {
+    ) -> Option<BlockEntry> {
         let mut writer = self.writer();
         let known = self.find(address, guest.rip, mode, Sought::plain_if(!form.is_hot()));
         if let Some(known) = known
@@ -215,7 +221,7 @@ impl Pool {
         let first_slot = self.slots();
         let base = writer.memory.next();
         let links = Links::Cells(writer.memory.cell(writer.cells));
-        let Writer {
+        let PoolWriter {
             emitter, scattered, ..
         } = &mut *writer;
         let tier = if form.is_hot() {
@@ -256,7 +262,7 @@ impl Pool {
         Some(self.index.add(key, id, self.block(id)))
     }
 
-    fn has_room(&self, writer: &Writer) -> bool {
+    fn has_room(&self, writer: &PoolWriter) -> bool {
         let bytes = writer.memory.limit();
         writer.memory.has_room(BLOCK_ROOM)
             && writer.cells + BLOCK_ROOM / BYTES_PER_CELL < bytes / BYTES_PER_CELL

@@ -19,12 +19,12 @@ use belljar_translate::host::block::{Block, Incoming, Placement};
 use belljar_translate::host::cache::{BLOCK_ROOM, CodeMemory};
 use belljar_translate::host::emit::{Emitter, Links, Tier};
 use belljar_translate::host::exit_stub::{BlockId, ExitStub, ExitStubId, POOLED};
-use belljar_translate::host::shared::{Character, Shared};
+use belljar_translate::host::shared::{Character, SharedCode};
 use belljar_translate::host::stubs;
 
 use crate::code::branch_profile::BranchProfile;
 use crate::code::form::{Form, Sought};
-use crate::code::index::{BlockIndex, Found};
+use crate::code::index::{BlockEntry, BlockIndex};
 use crate::code::news::NewsLog;
 use crate::code::pages::CodePages;
 use crate::code::pool::Pool;
@@ -43,7 +43,7 @@ const LEAST_BYTES: usize = 8 * BLOCK_ROOM;
 pub(crate) struct Store {
     memory: CodeMemory,
     emitter: Emitter,
-    shared: Shared,
+    shared: SharedCode,
     /// Bytes of shared code at the start of the memory.
     reserved: usize,
     blocks: Vec<Block>,
@@ -207,7 +207,7 @@ impl Store {
         rip: u64,
         mode: Mode,
         sought: Sought,
-    ) -> Option<Found> {
+    ) -> Option<BlockEntry> {
         self.find_pooled(physical, rip, mode, sought)
             .or_else(|| self.index.find((rip, physical, mode.bits()), sought))
     }
@@ -261,7 +261,7 @@ impl Store {
         origin: Origin,
         mode: Mode,
         form: Form,
-    ) -> Found {
+    ) -> BlockEntry {
         let id = self.blocks.len() as BlockId;
         let base = self.memory.next();
         let first_site = self.sites.len() as ExitStubId;

@@ -15,9 +15,9 @@ use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::exit_stub::BlockId;
 
 use crate::code::form::{Form, Sought};
-use crate::code::index::Found;
+use crate::code::index::BlockEntry;
 use crate::code::news::News;
-use crate::processor::mmu::{Request, map, translate};
+use crate::processor::mmu::{TranslationRequest, map, translate};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::addresses::FETCHED;
@@ -30,10 +30,10 @@ impl ExactVcpu {
         mode: Mode,
         sought: Sought,
         linked: bool,
-    ) -> Result<Found, Fault> {
+    ) -> Result<BlockEntry, Fault> {
         let rip = self.state.rip;
         let physical = self.fetch_address(self.state.code_address(rip))?;
-        if let Some(found) = self.relative_block((rip, physical), mode, sought, linked) {
+        if let Some(found) = self.relative_block(rip, physical, mode, sought, linked) {
             return Ok(found);
         }
         let known = self.store.find(physical, rip, mode, sought);
@@ -52,7 +52,7 @@ impl ExactVcpu {
     }
 
     /// Makes indirect jumps to `rip` lead to `found`, which is for `mode`.
-    pub(crate) fn show_jumps(&mut self, rip: u64, mode: Mode, found: &Found) {
+    pub(crate) fn show_jumps(&mut self, rip: u64, mode: Mode, found: &BlockEntry) {
         self.keep_jumps_to(mode);
         let jumps = &mut self.context.views[usize::from(mode.user)].jumps;
         jumps.set(rip, found.indirect_entry);
@@ -139,7 +139,7 @@ impl ExactVcpu {
         if known.0 == linear >> 12 {
             return Ok(known.1 | (linear % PAGE_SIZE));
         }
-        let request = Request {
+        let request = TranslationRequest {
             access: Access::Fetch,
             user,
             mark: true,
@@ -151,7 +151,12 @@ impl ExactVcpu {
         Ok(mapping.physical)
     }
 
-    fn translate_block(&mut self, rip: u64, physical: u64, mode: Mode) -> Result<Found, Fault> {
+    fn translate_block(
+        &mut self,
+        rip: u64,
+        physical: u64,
+        mode: Mode,
+    ) -> Result<BlockEntry, Fault> {
         let (guest, origin) = self.decode_at(rip, physical, mode.pace.limit())?;
         if !self.store.has_room() {
             self.flush_code();
@@ -259,7 +264,7 @@ impl ExactVcpu {
 
     fn dead_flags(&mut self) -> u32 {
         let rip = self.state.rip;
-        let request = Request {
+        let request = TranslationRequest {
             access: Access::Fetch,
             user: self.state.is_user(),
             mark: false,

@@ -5,7 +5,7 @@
 //! RIP. As with all hot code, this only affects speed.
 
 use belljar_cpu::{Access, PAGE_SIZE, Vcpu};
-use belljar_translate::guest::analyse::Class;
+use belljar_translate::guest::analyse::InstructionClass;
 use belljar_translate::guest::decode::{Follow, GuestBlock};
 use belljar_translate::guest::mode::Mode;
 use belljar_translate::guest::symbols::analyse;
@@ -20,7 +20,10 @@ impl ExactVcpu {
     /// on the stack, if that is in the trace's page.
     pub(crate) fn predict_return(&self, trace: &mut GuestBlock, mode: Mode) {
         let run = &trace.instructions;
-        if run.last().is_none_or(|last| last.class != Class::Ret) {
+        if run
+            .last()
+            .is_none_or(|last| last.class != InstructionClass::Ret)
+        {
             return;
         }
         let symbols = analyse(run.iter().map(|guest| (&guest.instruction, guest.class)));

@@ -16,7 +16,7 @@ use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTR
 use belljar_translate::guest::mode::{Mode, Origin, Pace};
 
 use crate::code::form::{Form, Sought};
-use crate::code::index::Found;
+use crate::code::index::BlockEntry;
 use crate::code::relative::moves_as_one;
 use crate::processor::vcpu::ExactVcpu;
 
@@ -30,11 +30,12 @@ impl ExactVcpu {
     /// is none. As [`find_block`](Self::find_block).
     pub(crate) fn relative_block(
         &mut self,
-        (rip, physical): (u64, u64),
+        rip: u64,
+        physical: u64,
         mode: Mode,
         sought: Sought,
         linked: bool,
-    ) -> Option<Found> {
+    ) -> Option<BlockEntry> {
         let wants_thunk = mode.pace == Pace::Full && sought == Sought::Best && !linked;
         if wants_thunk && let Some(thunk) = self.store.find_thunk(rip, physical, mode) {
             self.show_jumps(rip, mode, &thunk);
@@ -51,7 +52,7 @@ impl ExactVcpu {
         Some(found)
     }
 
-    fn translate_relative(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
+    fn translate_relative(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<BlockEntry> {
         let (rip, mode) = self.store.relative_at(rip, mode)?;
         let guest = self.decode_within(rip, physical, mode)?;
         if !self.store.has_room() {

@@ -9,7 +9,7 @@ use belljar_translate::guest::decode::GuestBlock;
 use belljar_translate::guest::mode::{Mode, Origin};
 
 use crate::code::form::{Form, Sought};
-use crate::code::index::Found;
+use crate::code::index::BlockEntry;
 use crate::code::news::News;
 use crate::code::pool::PageBytes;
 use crate::processor::vcpu::ExactVcpu;
@@ -23,7 +23,7 @@ impl ExactVcpu {
         rip: u64,
         mode: Mode,
         sought: Sought,
-    ) -> Option<Found> {
+    ) -> Option<BlockEntry> {
         if !self.store.may_share(physical, rip, mode) {
             return None;
         }
@@ -44,7 +44,7 @@ impl ExactVcpu {
         origin: Origin,
         mode: Mode,
         form: Form,
-    ) -> Option<Found> {
+    ) -> Option<BlockEntry> {
         let physical = origin.first;
         if !mode.is_poolable() || origin.second.is_some() || !self.still_shares(physical, guest.rip)
         {

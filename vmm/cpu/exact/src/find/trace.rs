@@ -4,7 +4,7 @@
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::HOT_RUNS;
-use belljar_translate::guest::analyse::Class;
+use belljar_translate::guest::analyse::InstructionClass;
 use belljar_translate::guest::decode::{Follow, GuestBlock, GuestInstruction, MAX_RUN};
 use belljar_translate::guest::mode::Mode;
 use iced_x86::Instruction;
@@ -20,7 +20,7 @@ const SELDOM: i32 = 12;
 const SHORT: i32 = 8;
 
 /// The result of extending a trace by a block.
-enum Step {
+enum TraceExtension {
     To(u64),
     /// Back to the trace's beginning.
     Loop,
@@ -55,12 +55,12 @@ impl ExactVcpu {
             trace.instructions.extend(block.instructions);
             let last = trace.instructions.last_mut()?;
             let next = match step {
-                Step::To(next) => next,
-                Step::Loop => {
+                TraceExtension::To(next) => next,
+                TraceExtension::Loop => {
                     follow(last, head, &mut returns);
                     return Some(unrolled(trace));
                 }
-                Step::End => return finished(trace),
+                TraceExtension::End => return finished(trace),
             };
             let again = seen.contains(&next) && !is_short_loop(last);
             let stops = next / PAGE_SIZE != head / PAGE_SIZE
@@ -92,57 +92,57 @@ impl ExactVcpu {
         page: u64,
         mode: Mode,
         returns: &[u64],
-    ) -> Step {
+    ) -> TraceExtension {
         let Some(last) = block.instructions.last() else {
-            return Step::End;
+            return TraceExtension::End;
         };
         let instruction = &last.instruction;
         let to = |next| {
             // A recursive call is not a loop: its returns accumulate.
-            if Some(&next) == seen.first() && last.class != Class::Call {
-                Step::Loop
+            if Some(&next) == seen.first() && last.class != InstructionClass::Call {
+                TraceExtension::Loop
             } else {
-                Step::To(next)
+                TraceExtension::To(next)
             }
         };
         match last.class {
             _ if last.follow == Follow::Split => to(block.end),
-            Class::Jump | Class::Call => to(instruction.near_branch64()),
-            Class::Ret => returns.last().map_or(Step::End, |&next| to(next)),
-            Class::JumpIf if instruction.is_jcc_short_or_near() => {
+            InstructionClass::Jump | InstructionClass::Call => to(instruction.near_branch64()),
+            InstructionClass::Ret => returns.last().map_or(TraceExtension::End, |&next| to(next)),
+            InstructionClass::JumpIf if instruction.is_jcc_short_or_near() => {
                 let (taken, not) = (instruction.near_branch64(), instruction.next_ip());
                 let counted = [taken, not].map(|next| self.runs(page, next, mode));
                 let jump = page + instruction.ip() % PAGE_SIZE;
                 let [jumps, stays] = self.store.profile.learn(jump, counted);
                 if jumps.max(stays) < HOT_RUNS / SELDOM {
-                    return Step::End;
+                    return TraceExtension::End;
                 }
                 if seen.contains(&taken) {
                     return self.round_again((taken, jumps), (not, stays), seen);
                 }
                 to(if jumps > stays { taken } else { not })
             }
-            _ => Step::End,
+            _ => TraceExtension::End,
         }
     }
 
     /// Handles the end of a loop's body that leads back to a block of the trace: a loop of few
     /// rounds is followed for its number of rounds, and then left.
-    fn round_again(&self, back: (u64, i32), out: (u64, i32), seen: &[u64]) -> Step {
+    fn round_again(&self, back: (u64, i32), out: (u64, i32), seen: &[u64]) -> TraceExtension {
         let rounds = (back.1 + out.1 / 2) / out.1.max(1);
         let since = seen.iter().rposition(|&rip| rip == out.0).unwrap_or(0);
         let done = seen[since..].iter().filter(|&&rip| rip == back.0).count() as i32;
         if out.1 < HOT_RUNS / SELDOM || rounds > SHORT {
             return if seen.first() == Some(&back.0) {
-                Step::Loop
+                TraceExtension::Loop
             } else {
-                Step::End
+                TraceExtension::End
             };
         }
         if since > 0 && seen.first() == Some(&back.0) {
-            return Step::Loop;
+            return TraceExtension::Loop;
         }
-        Step::To(if done < rounds { back.0 } else { out.0 })
+        TraceExtension::To(if done < rounds { back.0 } else { out.0 })
     }
 
     /// Number of runs of the block at `rip`, as far as they are counted.
@@ -168,7 +168,7 @@ impl ExactVcpu {
 
 /// True if a loop may end in this jump.
 fn is_short_loop(last: &GuestInstruction) -> bool {
-    last.class == Class::JumpIf
+    last.class == InstructionClass::JumpIf
 }
 
 fn finished(mut trace: GuestBlock) -> Option<GuestBlock> {
@@ -183,17 +183,17 @@ fn finished(mut trace: GuestBlock) -> Option<GuestBlock> {
 fn follow(last: &mut GuestInstruction, next: u64, returns: &mut Vec<u64>) {
     let instruction = &last.instruction;
     last.follow = match last.class {
-        Class::Call => {
+        InstructionClass::Call => {
             returns.push(instruction.next_ip());
             Follow::Target
         }
-        Class::Jump => Follow::Target,
-        Class::Ret => {
+        InstructionClass::Jump => Follow::Target,
+        InstructionClass::Ret => {
             returns.pop();
             Follow::Return(next)
         }
-        Class::JumpIf if jumps(instruction, next) => Follow::Taken,
-        Class::JumpIf => Follow::NotTaken,
+        InstructionClass::JumpIf if jumps(instruction, next) => Follow::Taken,
+        InstructionClass::JumpIf => Follow::NotTaken,
         _ => Follow::Split,
     };
 }

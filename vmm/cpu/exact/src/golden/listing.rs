@@ -14,18 +14,20 @@ use iced_x86::{
 use super::BASE;
 use belljar_translate::context::LENT;
 use belljar_translate::context::jumps::{FIRST, Jumps};
-use belljar_translate::context::{Context, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb, View};
+use belljar_translate::context::{
+    Context, PrivilegeView, SLOT_CLUSTER, SLOTS, STEPS, Slot, Slots, Tlb,
+};
 use belljar_translate::guest::decode::GuestBlock;
 use belljar_translate::host::emit::Emitted;
 use belljar_translate::host::exit_stub::ExitStubKind;
-use belljar_translate::host::shared::Shared;
+use belljar_translate::host::shared::SharedCode;
 
 /// One translated block.
 pub(super) struct Listing<'a> {
     pub(super) block: &'a GuestBlock,
     pub(super) emitted: &'a Emitted,
     pub(super) code: &'a [u8],
-    pub(super) shared: Shared,
+    pub(super) shared: SharedCode,
 }
 
 impl Listing<'_> {
@@ -33,7 +35,7 @@ impl Listing<'_> {
     /// of a long part is represented by a checksum.
     pub(super) fn text(&self) -> String {
         let host: Vec<Instruction> = Decoder::with_ip(64, self.code, BASE, 0).iter().collect();
-        let names = Names {
+        let names = AddressNames {
             labels: self.labels(&host),
             shared: self.shared,
         };
@@ -63,7 +65,7 @@ impl Listing<'_> {
     }
 
     /// Host instructions, with labels, each group preceded by its guest instruction.
-    fn lines(&self, host: &[&Instruction], names: &Names) -> Vec<String> {
+    fn lines(&self, host: &[&Instruction], names: &AddressNames) -> Vec<String> {
         let mut formatter = formatter(Some(Box::new(names.clone())));
         let mut lines = Vec::new();
         for instruction in host {
@@ -167,12 +169,12 @@ fn formatter(names: Option<Box<dyn SymbolResolver>>) -> IntelFormatter {
 
 /// Names of addresses.
 #[derive(Clone)]
-struct Names {
+struct AddressNames {
     labels: Vec<u64>,
-    shared: Shared,
+    shared: SharedCode,
 }
 
-impl Names {
+impl AddressNames {
     fn label(&self, address: u64) -> Option<usize> {
         self.labels.binary_search(&address).ok()
     }
@@ -224,7 +226,7 @@ impl Names {
     }
 }
 
-impl SymbolResolver for Names {
+impl SymbolResolver for AddressNames {
     fn symbol(
         &mut self,
         instruction: &Instruction,
@@ -323,17 +325,20 @@ fn slot(offset: usize) -> Option<String> {
 
 fn view(offset: usize) -> Option<String> {
     let offset = offset.checked_sub(offset_of!(Context, views))?;
-    let (number, offset) = (offset / size_of::<View>(), offset % size_of::<View>());
+    let (number, offset) = (
+        offset / size_of::<PrivilegeView>(),
+        offset % size_of::<PrivilegeView>(),
+    );
     let level = ["supervisor", "user"].get(number)?;
-    if offset == offset_of!(View, jumps) {
+    if offset == offset_of!(PrivilegeView, jumps) {
         return Some(format!("{level}.jump"));
     }
-    if let Some(entry) = offset.checked_sub(offset_of!(View, jumps))
+    if let Some(entry) = offset.checked_sub(offset_of!(PrivilegeView, jumps))
         && entry < offset_of!(Jumps, first) + size_of::<[u64; FIRST]>()
     {
         return Some(format!("{level}.jump[{:#x}]", entry / 8));
     }
-    let offset = offset.checked_sub(offset_of!(View, tlb))?;
+    let offset = offset.checked_sub(offset_of!(PrivilegeView, tlb))?;
     let access = ["read", "write"].get(offset / size_of::<Tlb>())?;
     let fields = [
         ("tag", offset_of!(Tlb, tag)),

@@ -18,7 +18,7 @@ use belljar_translate::guest::size::CodeSize;
 use belljar_translate::host::shared::Counter;
 
 /// Guest code and its mode.
-pub(super) struct Sample {
+pub(super) struct CodeSample {
     pub(super) name: &'static str,
     code: Vec<u8>,
     pub(super) size: CodeSize,
@@ -35,7 +35,7 @@ pub(super) struct Sample {
     pub(super) relative: bool,
 }
 
-impl Sample {
+impl CodeSample {
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.code.clone()
     }
@@ -91,8 +91,8 @@ impl Sample {
     }
 }
 
-fn raw(name: &'static str, size: CodeSize, code: &[u8]) -> Sample {
-    Sample {
+fn raw(name: &'static str, size: CodeSize, code: &[u8]) -> CodeSample {
+    CodeSample {
         name,
         code: code.to_vec(),
         size,
@@ -109,7 +109,7 @@ fn raw(name: &'static str, size: CodeSize, code: &[u8]) -> Sample {
 type Build = fn(&mut CodeAssembler) -> Result<(), IcedError>;
 
 /// A block; if it does not end itself, a jump to itself is added.
-fn block(name: &'static str, build: Build) -> Sample {
+fn block(name: &'static str, build: Build) -> CodeSample {
     let mut a = CodeAssembler::new(64).expect("64 bits are a bitness");
     build(&mut a).expect("the sample can be encoded");
     let code = a.assemble(CODE).expect("the sample can be encoded");
@@ -120,7 +120,7 @@ fn block(name: &'static str, build: Build) -> Sample {
 }
 
 /// A loop that runs until it is hot: the body, repeatedly.
-fn looped(name: &'static str, build: Build) -> Sample {
+fn looped(name: &'static str, build: Build) -> CodeSample {
     let mut a = CodeAssembler::new(64).expect("64 bits are a bitness");
     let mut head = a.create_label();
     let result = a.set_label(&mut head).and_then(|()| build(&mut a));
@@ -128,14 +128,14 @@ fn looped(name: &'static str, build: Build) -> Sample {
         .and_then(|()| a.jmp(head))
         .expect("the sample can be encoded");
     let code = a.assemble(CODE).expect("the sample can be encoded");
-    Sample {
+    CodeSample {
         hot: true,
         ..raw(name, CodeSize::Long, &code)
     }
 }
 
 /// A file's name, and the function that makes its samples.
-type File = (&'static str, fn() -> Vec<Sample>);
+type File = (&'static str, fn() -> Vec<CodeSample>);
 
 /// All files.
 pub(super) const FILES: [File; 11] = [
@@ -152,7 +152,7 @@ pub(super) const FILES: [File; 11] = [
     ("legacy", legacy),
 ];
 
-fn registers() -> Vec<Sample> {
+fn registers() -> Vec<CodeSample> {
     vec![
         block("alu, flags dead behind", |a| {
             a.add(rax, rbx)?;
@@ -203,7 +203,7 @@ fn registers() -> Vec<Sample> {
     ]
 }
 
-fn memory() -> Vec<Sample> {
+fn memory() -> Vec<CodeSample> {
     vec![
         block("load, flags dead", |a| {
             a.mov(rax, qword_ptr(rsi + 8))?;
@@ -269,7 +269,7 @@ fn memory() -> Vec<Sample> {
     ]
 }
 
-fn flow() -> Vec<Sample> {
+fn flow() -> Vec<CodeSample> {
     vec![
         raw("jump within the page", CodeSize::Long, &[0xeb, 0x10]),
         raw(
@@ -303,7 +303,7 @@ fn flow() -> Vec<Sample> {
     ]
 }
 
-fn vectors() -> Vec<Sample> {
+fn vectors() -> Vec<CodeSample> {
     vec![
         block("sse arithmetic", |a| {
             a.addpd(xmm0, xmm1)?;
@@ -339,7 +339,7 @@ fn vectors() -> Vec<Sample> {
     ]
 }
 
-fn system() -> Vec<Sample> {
+fn system() -> Vec<CodeSample> {
     vec![
         block("time-stamp counter", |a| {
             a.nop()?;
@@ -368,7 +368,7 @@ fn system() -> Vec<Sample> {
     ]
 }
 
-fn counted_in_memory() -> Vec<Sample> {
+fn counted_in_memory() -> Vec<CodeSample> {
     vec![
         block("counted with dead flags", |a| {
             a.xor(eax, eax)?;
@@ -385,7 +385,7 @@ fn counted_in_memory() -> Vec<Sample> {
     ]
 }
 
-fn counted_in_mm7() -> Vec<Sample> {
+fn counted_in_mm7() -> Vec<CodeSample> {
     vec![
         block("apart with dead flags", |a| {
             a.xor(eax, eax)?;
@@ -409,7 +409,7 @@ fn counted_in_mm7() -> Vec<Sample> {
     ]
 }
 
-fn legacy() -> Vec<Sample> {
+fn legacy() -> Vec<CodeSample> {
     let flat = CodeSize::Flat32;
     let (segmented, short) = (CodeSize::Segmented32, CodeSize::Segmented16);
     vec![

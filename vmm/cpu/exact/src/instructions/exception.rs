@@ -40,7 +40,7 @@ const IN_IDT: u32 = 2;
 
 /// The kind of event that a handler is entered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum EventSource {
     /// An exception; the instruction runs again afterwards if it `restarts`.
     Exception {
         /// True if RF is set in the saved flags.
@@ -52,7 +52,7 @@ pub(crate) enum Source {
     Software,
 }
 
-impl Source {
+impl EventSource {
     /// The error-code bit for faults during the delivery.
     fn external_bit(self) -> u32 {
         match self {
@@ -80,7 +80,7 @@ impl ExactVcpu {
             match self.enter_handler(
                 current.vector,
                 current.error,
-                Source::Exception {
+                EventSource::Exception {
                     restarts: current.is_restartable(),
                 },
             ) {
@@ -122,7 +122,7 @@ impl ExactVcpu {
     /// Delivers external interrupt `number`.
     pub(crate) fn deliver_interrupt(&mut self, number: u8) {
         self.settle_flags();
-        if let Err(fault) = self.enter_handler(number, None, Source::Interrupt) {
+        if let Err(fault) = self.enter_handler(number, None, EventSource::Interrupt) {
             // An error here is delivered as a fault; if even that fails, the next run ends with the
             // shutdown.
             if let Next::Exit(Exit::Shutdown(cause)) = self.deliver(fault) {
@@ -133,7 +133,7 @@ impl ExactVcpu {
 
     /// INT n, INT3: checks the gate's privilege level; the handler returns to the next instruction.
     pub(crate) fn software_interrupt(&mut self, number: u8, next_rip: u64) -> Result<(), Fault> {
-        self.enter_for(number, next_rip, Source::Software)?;
+        self.enter_for(number, next_rip, EventSource::Software)?;
         self.state.entered = Entered::Interrupt;
         Ok(())
     }
@@ -141,20 +141,20 @@ impl ExactVcpu {
     /// INT1: the debug exception, without a check of the gate's privilege level; the handler
     /// returns to the next instruction.
     pub(crate) fn debug_interrupt(&mut self, next_rip: u64) -> Result<(), Fault> {
-        self.enter_for(vector::DEBUG, next_rip, Source::Interrupt)?;
+        self.enter_for(vector::DEBUG, next_rip, EventSource::Interrupt)?;
         self.enter_debug();
         self.state.entered = Entered::Debug;
         Ok(())
     }
 
-    fn enter_for(&mut self, number: u8, next_rip: u64, source: Source) -> Result<(), Fault> {
+    fn enter_for(&mut self, number: u8, next_rip: u64, source: EventSource) -> Result<(), Fault> {
         let rip = std::mem::replace(&mut self.state.rip, next_rip);
         self.enter_handler(number, None, source).inspect_err(|_| {
             self.state.rip = rip;
         })
     }
 
-    fn gate(&mut self, number: u8, source: Source) -> Result<Gate, Fault> {
+    fn gate(&mut self, number: u8, source: EventSource) -> Result<Gate, Fault> {
         let idt = self.state.idt();
         let external = source.external_bit();
         let refuse = |vector| Fault {
@@ -170,7 +170,7 @@ impl ExactVcpu {
         self.system_read(idt.base.wrapping_add(at), &mut bytes)?;
         let gate = parse_gate(&bytes);
         let is_gate = gate.kind == INTERRUPT_GATE || gate.kind == TRAP_GATE;
-        if !is_gate || (source == Source::Software && gate.level < self.state.privilege()) {
+        if !is_gate || (source == EventSource::Software && gate.level < self.state.privilege()) {
             return Err(refuse(vector::PROTECTION));
         }
         if !gate.present {
@@ -183,7 +183,7 @@ impl ExactVcpu {
         &mut self,
         number: u8,
         error: Option<u32>,
-        source: Source,
+        source: EventSource,
     ) -> Result<(), Fault> {
         if !self.state.is_long_active() {
             return self.enter_legacy_handler(number, error, source);
@@ -208,7 +208,7 @@ impl ExactVcpu {
             old_rsp
         };
         let mut rflags = self.rflags();
-        if source == (Source::Exception { restarts: true }) {
+        if source == (EventSource::Exception { restarts: true }) {
             rflags |= flag::RF;
         }
         let frame = [

@@ -10,7 +10,7 @@ use belljar_translate::prices::timing::LINE_BYTES;
 
 use crate::memory::lines::Payment;
 use crate::memory::piece::{NO_PIECE, Piece};
-use crate::processor::mmu::{Request, is_canonical, map};
+use crate::processor::mmu::{TranslationRequest, is_canonical, map};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::devices::{Answer, DEVICE_BYTES};
@@ -45,7 +45,7 @@ impl ExactVcpu {
     /// Translates for an access at the current privilege level.
     fn data_address(&mut self, linear: u64, write: bool, user: bool) -> Result<u64, Fault> {
         let access = if write { Access::Write } else { Access::Read };
-        let request = Request {
+        let request = TranslationRequest {
             access,
             user,
             mark: true,
@@ -269,9 +269,11 @@ impl ExactVcpu {
     /// Writes a store from the bounce buffer to its real address.
     pub(crate) fn commit(
         &mut self,
-        (block, index): (BlockId, u16),
+        block: BlockId,
+        index: u16,
         size: u16,
-        (resume, call): (u64, bool),
+        resume: u64,
+        call: bool,
     ) -> Next {
         let linear = self.pending.bounced;
         let bytes = usize::from(size);

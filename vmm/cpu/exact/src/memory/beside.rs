@@ -7,7 +7,7 @@
 use belljar_cpu::{Access, PAGE_SIZE};
 use belljar_translate::host::exit_stub::Refill;
 
-use crate::processor::mmu::{Request, map};
+use crate::processor::mmu::{TranslationRequest, map};
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::seams::Advice;
 
@@ -61,7 +61,7 @@ impl ExactVcpu {
 
     /// The page of RAM at `linear`, if it is mapped as a small page.
     fn small_page(&self, linear: u64) -> Option<u64> {
-        let request = Request {
+        let request = TranslationRequest {
             access: Access::Read,
             user: self.state.is_user(),
             mark: false,

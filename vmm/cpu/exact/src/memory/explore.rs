@@ -10,7 +10,7 @@ use belljar_translate::architecture::is_above;
 use belljar_translate::context::explored::Range;
 use belljar_translate::context::tlb_index;
 
-use crate::processor::mmu::{Request, map};
+use crate::processor::mmu::{TranslationRequest, map};
 use crate::processor::vcpu::ExactVcpu;
 
 /// Number of neighbouring pages that are examined on each side.
@@ -22,7 +22,7 @@ const LARGEST: u64 = 1 << 21;
 
 /// Guest memory that is contiguous on the host.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct ContiguousMemory {
     start: u64,
     end: u64,
     /// Host address less linear address.
@@ -31,7 +31,7 @@ struct Stretch {
     alone: bool,
 }
 
-impl Stretch {
+impl ContiguousMemory {
     fn range(&self) -> Range {
         Range {
             start: self.start,
@@ -94,7 +94,7 @@ impl ExactVcpu {
         Some(range)
     }
 
-    fn extend_up(&mut self, range: &mut Range, here: &Stretch, write: bool, reach: u64) {
+    fn extend_up(&mut self, range: &mut Range, here: &ContiguousMemory, write: bool, reach: u64) {
         for _ in 0..reach {
             match self.stretch(range.end(), write) {
                 Some(next) if here.joins(&next) => {
@@ -105,7 +105,7 @@ impl ExactVcpu {
         }
     }
 
-    fn extend_down(&mut self, range: &mut Range, here: &Stretch, write: bool, reach: u64) {
+    fn extend_down(&mut self, range: &mut Range, here: &ContiguousMemory, write: bool, reach: u64) {
         for _ in 0..reach {
             match self.stretch(range.start.wrapping_sub(1), write) {
                 Some(before) if here.joins(&before) => {
@@ -119,8 +119,8 @@ impl ExactVcpu {
 
     /// The guest's page around `linear`, or the 2 MiB around it, or only its 4 KiB: the largest
     /// that is contiguous and directly accessible.
-    fn stretch(&mut self, linear: u64, write: bool) -> Option<Stretch> {
-        let request = Request {
+    fn stretch(&mut self, linear: u64, write: bool) -> Option<ContiguousMemory> {
+        let request = TranslationRequest {
             access: if write { Access::Write } else { Access::Read },
             user: self.state.is_user(),
             mark: false,
@@ -134,7 +134,7 @@ impl ExactVcpu {
             let start = linear & !(bytes - 1);
             let physical = mapping.physical & !(bytes - 1);
             if let Some(host) = self.memory.unseen(physical, bytes, write) {
-                return Some(Stretch {
+                return Some(ContiguousMemory {
                     start,
                     end: start.wrapping_add(bytes),
                     delta: host.wrapping_sub(start),

@@ -8,7 +8,7 @@
 use belljar_cpu::{Access, PAGE_SIZE};
 use belljar_translate::architecture::{cr4, efer, is_above};
 
-use crate::processor::mmu::Mapping;
+use crate::processor::mmu::PageMapping;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::addresses::{FETCHED, LocalPages, NOT_FETCHED};
 
@@ -19,7 +19,7 @@ fn large_pages(linear: u64) -> [(u64, u64); 2] {
 
 impl ExactVcpu {
     /// Records data about a mapping that is about to be cached, for its invalidation.
-    pub(crate) fn note_mapping(&mut self, linear: u64, mapping: &Mapping, access: Access) {
+    pub(crate) fn note_mapping(&mut self, linear: u64, mapping: &PageMapping, access: Access) {
         if mapping.page_bytes > PAGE_SIZE {
             self.addresses
                 .large

@@ -10,7 +10,7 @@ use belljar_translate::host::exit_stub::BlockId;
 use belljar_translate::prices::timing::{LINE_BYTES, TICKS_PER_CYCLE};
 
 use crate::memory::piece::Piece;
-use crate::processor::accounting::caches::Found;
+use crate::processor::accounting::caches::LineLocation;
 use crate::processor::vcpu::ExactVcpu;
 
 /// The way an access pays for caches and memory.
@@ -62,9 +62,9 @@ impl ExactVcpu {
         };
         let (found, before) = caches.access(line);
         match found {
-            Found::Nearest => {}
-            Found::Cache(cycles) => accounting.spent_in_caches += u64::from(cycles),
-            Found::Memory(cycles) => accounting.spent_in_memory += u64::from(cycles),
+            LineLocation::Nearest => {}
+            LineLocation::Cache(cycles) => accounting.spent_in_caches += u64::from(cycles),
+            LineLocation::Memory(cycles) => accounting.spent_in_memory += u64::from(cycles),
         }
         self.context.count -= ticks(found);
         if let Some(before) = before {
@@ -185,6 +185,6 @@ impl ExactVcpu {
     }
 }
 
-fn ticks(found: Found) -> i64 {
+fn ticks(found: LineLocation) -> i64 {
     i64::from(found.cycles()) * i64::from(TICKS_PER_CYCLE)
 }

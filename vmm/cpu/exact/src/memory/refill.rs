@@ -21,7 +21,8 @@ impl ExactVcpu {
     /// continues with a plain block.
     pub(crate) fn group_miss(
         &mut self,
-        (block, index): (BlockId, u16),
+        block: BlockId,
+        index: u16,
         span: u16,
         write: bool,
         resume: u64,
@@ -39,7 +40,7 @@ impl ExactVcpu {
 
     /// Handles a slot that was filled frequently: accesses with a different address nearly every
     /// time are faster without it.
-    pub(crate) fn refilled(&mut self, (id, index): (BlockId, u16), refill: Refill) -> Next {
+    pub(crate) fn refilled(&mut self, id: BlockId, index: u16, refill: Refill) -> Next {
         let slot = refill.slot;
         let low = self.context.scratch[0];
         self.refund(id, index);

@@ -218,7 +218,7 @@ const RESERVED_ADDRESS: u64 = entry::ADDRESS & !((1 << PHYSICAL_BITS) - 1);
 
 /// The privilege and access of a translation, and whether the tables may be marked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(crate) struct TranslationRequest {
     pub access: Access,
     pub user: bool,
     /// True to set accessed and dirty bits.
@@ -232,7 +232,7 @@ pub(crate) fn is_canonical(linear: u64) -> bool {
 
 /// The mapping of a linear address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct PageMapping {
     pub physical: u64,
     /// Bytes of the page.
     pub page_bytes: u64,
@@ -250,7 +250,7 @@ pub(crate) fn translate(
     memory: &Memory,
     system: &SystemRegisters,
     linear: u64,
-    request: Request,
+    request: TranslationRequest,
 ) -> Result<u64, Fault> {
     map(memory, system, linear, request).map(|mapping| mapping.physical)
 }
@@ -264,10 +264,10 @@ pub(crate) fn map(
     memory: &Memory,
     system: &SystemRegisters,
     linear: u64,
-    request: Request,
-) -> Result<Mapping, Fault> {
+    request: TranslationRequest,
+) -> Result<PageMapping, Fault> {
     // For the other formats, unknown properties have defaults: their pages count as unmarked.
-    let small = |physical| Mapping {
+    let small = |physical| PageMapping {
         physical,
         page_bytes: PAGE_SIZE,
         global: false,
@@ -325,7 +325,7 @@ pub(crate) fn map(
                 _ => entry::ACCESSED,
             };
             let above = &path[level as usize + 1..];
-            return Ok(Mapping {
+            return Ok(PageMapping {
                 physical: table & !span | linear & span,
                 page_bytes: span + 1,
                 global: value & entry::GLOBAL != 0 && system.cr4 & cr4::PGE != 0,
@@ -337,7 +337,7 @@ pub(crate) fn map(
     unreachable!("the last level always returns")
 }
 
-fn error_bits(request: Request, system: &SystemRegisters) -> u32 {
+fn error_bits(request: TranslationRequest, system: &SystemRegisters) -> u32 {
     let mut bits = 0;
     if request.user {
         bits |= error::USER;
@@ -355,7 +355,12 @@ fn error_bits(request: Request, system: &SystemRegisters) -> u32 {
     bits
 }
 
-fn is_allowed(request: Request, rights: u64, no_execute: bool, system: &SystemRegisters) -> bool {
+fn is_allowed(
+    request: TranslationRequest,
+    rights: u64,
+    no_execute: bool,
+    system: &SystemRegisters,
+) -> bool {
     if request.user && rights & entry::USER == 0 {
         return false;
     }

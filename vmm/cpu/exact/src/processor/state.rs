@@ -42,7 +42,7 @@ pub(crate) enum Entered {
 
 /// The processor's state outside the context.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ArchitecturalState {
     pub rip: u64,
     /// RFLAGS without arithmetic flags and IF.
     pub flags: u64,
@@ -69,7 +69,7 @@ pub(crate) struct State {
     pub in_nmi: bool,
 }
 
-impl State {
+impl ArchitecturalState {
     /// The visible state after reset, before it is set.
     pub(crate) fn new() -> Self {
         Self {

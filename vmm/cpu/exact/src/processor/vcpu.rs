@@ -19,7 +19,7 @@ use crate::processor::clock::{Clock, CyclesPerInstruction};
 use crate::processor::enter::Trampoline;
 use crate::processor::host::host_requirements;
 use crate::processor::mmu::Memory;
-use crate::processor::state::State;
+use crate::processor::state::ArchitecturalState;
 use crate::processor::statistics::Statistics;
 use crate::processor::x87::X87;
 
@@ -42,7 +42,7 @@ pub(crate) mod stops;
 
 use addresses::Addresses;
 use budget::{Budget, BudgetPlace};
-use devices::{Answer, Pending};
+use devices::{Answer, PendingAccesses};
 use guards::Guards;
 use identity::Identity;
 use seams::Seams;
@@ -81,7 +81,7 @@ pub struct VectorState {
 /// The deterministic vCPU.
 pub struct ExactVcpu {
     pub(crate) context: ContextMemory,
-    pub(crate) state: State,
+    pub(crate) state: ArchitecturalState,
     pub(crate) memory: Memory,
     pub(crate) store: Lease,
     pub(crate) clock: Clock,
@@ -93,7 +93,7 @@ pub struct ExactVcpu {
     pub(crate) accounting: Option<Box<Accounting>>,
     pub(crate) budget: Budget,
     /// Pending reads and stores of an instruction that accesses devices.
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingAccesses,
     /// Streaks of uncounted events.
     pub(crate) guards: Guards,
     pub(crate) stops: Stops,
@@ -156,7 +156,7 @@ impl ExactVcpu {
         store.give_back();
         Ok(Self {
             context,
-            state: State::new(),
+            state: ArchitecturalState::new(),
             memory: Memory::new(config.ram),
             store,
             clock: Clock::new(ratio),
@@ -171,7 +171,7 @@ impl ExactVcpu {
             random: config.random,
             accounting,
             budget: Budget::new(place),
-            pending: Pending::default(),
+            pending: PendingAccesses::default(),
             guards: Guards::new(),
             stops: Stops::default(),
             addresses: Addresses::default(),

@@ -21,7 +21,7 @@ use crate::processor::state::{Entered, Fault};
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::devices::Answer;
 use crate::processor::vcpu::left::Next;
-use crate::run::turn::{Beginning, DispatchState, PendingLink, StepConditions, Turn};
+use crate::run::turn::{Beginning, CodeTurn, DispatchState, PendingLink, StepConditions};
 
 /// The fraction of a budget, as a divisor, that a run with an approximate end may leave at a hot block.
 const EASE: i64 = 8;
@@ -120,7 +120,7 @@ impl ExactVcpu {
         let mode = self.mode(state.pace(single, self.context.count));
         let plain = std::mem::take(&mut state.plain);
         let unknown = std::mem::take(&mut state.unknown);
-        let (entry, hit) = match self.entry_of(mode, (plain, unknown), state.link.take()) {
+        let (entry, hit) = match self.entry_of(mode, plain, unknown, state.link.take()) {
             Ok(arrival) => arrival,
             Err(fault) => return self.raise(fault),
         };
@@ -145,7 +145,7 @@ impl ExactVcpu {
         } else {
             0
         };
-        Ok(Beginning::Enter(Turn {
+        Ok(Beginning::Enter(CodeTurn {
             entry,
             mode,
             conditions,
@@ -159,7 +159,7 @@ impl ExactVcpu {
     }
 
     /// Runs the block of `turn`, the blocks linked to it, and the events after the last instruction.
-    fn finish_turn(&mut self, turn: &Turn, state: &mut DispatchState) -> Result<(), Exit> {
+    fn finish_turn(&mut self, turn: &CodeTurn, state: &mut DispatchState) -> Result<(), Exit> {
         let next = self.visit(turn.entry, turn.mode, state);
         let stands = self.retired_now() == turn.before;
         if stands {
@@ -191,7 +191,8 @@ impl ExactVcpu {
     fn entry_of(
         &mut self,
         mode: Mode,
-        (plain, unknown): (bool, bool),
+        plain: bool,
+        unknown: bool,
         wanted: Option<PendingLink>,
     ) -> Result<(u64, Option<Hit>), Fault> {
         self.context.code_page = self.state.rip & !(PAGE_SIZE - 1);
@@ -227,7 +228,7 @@ impl ExactVcpu {
     }
 
     /// Handles the result of an instruction: traps, and exits to the caller.
-    fn conclude(&mut self, next: Next, turn: &Turn) -> Result<(), Exit> {
+    fn conclude(&mut self, next: Next, turn: &CodeTurn) -> Result<(), Exit> {
         let conditions = &turn.conditions;
         let stands = self.retired_now() == turn.before;
         let (hits, stepping) = self.traps_after(turn.hits, conditions);

@@ -14,8 +14,8 @@ use belljar_sim::{Random, Seed};
 use belljar_translate::architecture::vector;
 use belljar_translate::host::cache::give_up;
 
-use crate::processor::mmu::{Request, translate};
-use crate::processor::state::State;
+use crate::processor::mmu::{TranslationRequest, translate};
+use crate::processor::state::ArchitecturalState;
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::devices::Answer;
 
@@ -149,11 +149,11 @@ impl Vcpu for ExactVcpu {
 
     fn init(&mut self) {
         let [signature, ..] = self.identity.cpuid.answer(1, 0);
-        self.state = State {
+        self.state = ArchitecturalState {
             xcr0: self.state.xcr0,
             msrs: self.state.msrs.clone(),
             apic_off: self.state.apic_off,
-            ..State::new()
+            ..ArchitecturalState::new()
         };
         self.set_system(&SystemRegisters::initial());
         self.set_registers(&Registers::initial(signature));
@@ -177,7 +177,7 @@ impl Vcpu for ExactVcpu {
     }
 
     fn translate(&self, linear: u64, access: Access) -> Option<u64> {
-        let request = Request {
+        let request = TranslationRequest {
             access,
             user: self.state.is_user(),
             mark: false,

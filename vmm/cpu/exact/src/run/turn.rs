@@ -102,7 +102,7 @@ impl StepConditions {
 }
 
 /// A turn that is about to enter translated code.
-pub(super) struct Turn {
+pub(super) struct CodeTurn {
     /// Host address of the code.
     pub(super) entry: u64,
     /// The mode for which the code was translated.
@@ -125,7 +125,7 @@ pub(super) struct Turn {
 /// The beginning of a turn.
 pub(super) enum Beginning {
     /// Enter translated code.
-    Enter(Turn),
+    Enter(CodeTurn),
     /// An exception was delivered instead: the next turn begins at its handler.
     Raised,
 }

@@ -127,7 +127,7 @@ impl ExactVcpu {
             ExitStubKind::Stop => {
                 let (site, generation) = (id, self.store.generation());
                 let (block, allocation) = (self.store.block(block), self.allocation_at(id));
-                self.stops.uncovered = Some(Uncovered::new(block, (site, generation), allocation));
+                self.stops.uncovered = Some(Uncovered::new(block, site, generation, allocation));
                 self.stop(state)
             }
             ExitStubKind::FreeSpent => {
@@ -162,7 +162,7 @@ impl ExactVcpu {
                 bounce,
             } => self.miss(block, index, (size, write, form), (resume, bounce)),
             &ExitStubKind::Commit { size, resume, call } => {
-                self.commit((block, index), size, (resume, call))
+                self.commit(block, index, size, resume, call)
             }
             ExitStubKind::Hot => {
                 self.state.rip = self.rip_of_block(block);
@@ -173,8 +173,8 @@ impl ExactVcpu {
                 span,
                 write,
                 resume,
-            } => self.group_miss((block, index), span, write, resume),
-            &ExitStubKind::Refilled(refill) => self.refilled((block, index), refill),
+            } => self.group_miss(block, index, span, write, resume),
+            &ExitStubKind::Refilled(refill) => self.refilled(block, index, refill),
             ExitStubKind::Helper(instruction) => {
                 let instruction = moved(instruction, origin);
                 self.statistics.helpers += 1;

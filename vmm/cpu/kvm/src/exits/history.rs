@@ -14,7 +14,7 @@ const KEPT: usize = 32;
 
 /// An entry into the guest with its exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct ExitRecord {
     /// The guest's clock at the exit, in cycles.
     pub at: Cycles,
     /// The interrupt that was injected at the entry.
@@ -28,7 +28,7 @@ pub(crate) struct Step {
     pub times: u32,
 }
 
-impl Step {
+impl ExitRecord {
     pub(crate) fn new(
         at: Cycles,
         interrupt: Option<u8>,
@@ -53,7 +53,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ExitRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, rip, rsp, .. } = self;
         write!(f, "{at}: ")?;
@@ -71,16 +71,16 @@ impl fmt::Display for Step {
 /// The last steps of a vCPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    steps: VecDeque<Step>,
+    steps: VecDeque<ExitRecord>,
 }
 
 impl History {
-    pub(crate) fn note(&mut self, step: Step) {
+    pub(crate) fn note(&mut self, step: ExitRecord) {
         if let Some(last) = self.steps.back_mut()
             && step.repeats(last)
         {
             let (interrupt, times) = (last.interrupt, last.times);
-            *last = Step {
+            *last = ExitRecord {
                 interrupt,
                 times: times.saturating_add(1),
                 ..step
@@ -95,7 +95,7 @@ impl History {
 
     /// The steps as text, the last one first.
     pub(crate) fn told(&self) -> String {
-        let steps: Vec<String> = self.steps.iter().rev().map(Step::to_string).collect();
+        let steps: Vec<String> = self.steps.iter().rev().map(ExitRecord::to_string).collect();
         steps.join("; ")
     }
 }
@@ -104,12 +104,12 @@ impl History {
 mod tests {
     use super::*;
 
-    fn step(at: Cycles, interrupt: Option<u8>, exit: RawExit) -> Step {
+    fn step(at: Cycles, interrupt: Option<u8>, exit: RawExit) -> ExitRecord {
         let registers = kvm_regs {
             rip: 0x1000 + at,
             ..kvm_regs::default()
         };
-        Step::new(at, interrupt, exit, &registers)
+        ExitRecord::new(at, interrupt, exit, &registers)
     }
 
     #[test]

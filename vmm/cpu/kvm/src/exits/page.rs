@@ -79,12 +79,7 @@ pub(crate) fn io_item(run: &mut kvm_run, page_bytes: usize, number: u32, size: u
 }
 
 /// Answers item `number` of an input.
-pub(crate) fn put_io_item(
-    run: &mut kvm_run,
-    page_bytes: usize,
-    (number, size): (u32, u8),
-    data: u32,
-) {
+pub(crate) fn put_io_item(run: &mut kvm_run, page_bytes: usize, number: u32, size: u8, data: u32) {
     if let Some(at) = io_place(run, page_bytes, number, size) {
         let bytes = data.to_le_bytes();
         // SAFETY: as in `io_item`.
@@ -146,7 +141,7 @@ mod tests {
         let run = std::ptr::from_mut(&mut *page).cast::<kvm_run>();
         // SAFETY: the structure is the mapping's beginning.
         let run = unsafe { &mut *run };
-        put_io_item(run, bytes, (1, 2), 0xaabb_ccdd);
+        put_io_item(run, bytes, 1, 2, 0xaabb_ccdd);
         assert_eq!(io_item(run, bytes, 1, 2), 0xccdd);
         assert_eq!(io_item(run, bytes, 0, 4), 0xccdd_0000);
         assert!(io_place(run, bytes, 2047, 2).is_some());
@@ -154,7 +149,7 @@ mod tests {
         assert!(io_place(run, bytes, 1023, 4).is_some());
         assert!(io_place(run, bytes, 0, 5).is_none());
         run.__bindgen_anon_1.io.data_offset = u64::MAX;
-        put_io_item(run, bytes, (0, 1), 1);
+        put_io_item(run, bytes, 0, 1, 1);
         assert_eq!(io_item(run, bytes, 0, 1), 0);
     }
 }

@@ -19,7 +19,7 @@ pub struct Means {
 
 /// Requested mechanisms; `None` selects the best one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedMeans {
     /// The breakpoints at traced calls.
     pub breakpoints: Option<Breakpoints>,
     /// The way to adjust its time stamp counter.
@@ -34,7 +34,7 @@ impl Means {
     pub(crate) fn on(
         host: &Host,
         breakpoints: Breakpoints,
-        wanted: Wanted,
+        wanted: RequestedMeans,
     ) -> Result<Self, HostError> {
         Ok(Self {
             breakpoints,

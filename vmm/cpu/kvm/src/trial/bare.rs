@@ -17,7 +17,7 @@ use vm_memory::{Bytes, GuestAddress};
 use crate::host::Host;
 use crate::host::machine::{Machine, failed};
 use crate::host::means::Means;
-use crate::vcpu::clock::Costs;
+use crate::vcpu::clock::TransitionCosts;
 use crate::vcpu::{KvmConfig, KvmVcpu};
 
 const RAM_BYTES: usize = 2 << 20;
@@ -70,7 +70,7 @@ pub(crate) fn processor(
     host: &Arc<Host>,
     code: &[u8],
     means: Means,
-    costs: Costs,
+    costs: TransitionCosts,
 ) -> Result<KvmVcpu, CpuError> {
     let ram = guest_ram(&[(0, RAM_BYTES)]).map_err(|error| CpuError::Host {
         action: "allocate memory to try the engine with",

@@ -11,7 +11,7 @@ use belljar_cpu::{CpuError, Exit, Registers, Vcpu};
 use crate::host::Host;
 use crate::host::means::Means;
 use crate::trial::bare;
-use crate::vcpu::clock::Costs;
+use crate::vcpu::clock::TransitionCosts;
 
 /// Exits that are measured.
 const ROUNDS: usize = 64;
@@ -39,20 +39,21 @@ impl Host {
     /// The time between the host's read of its counter and the guest's, to be subtracted from the
     /// guest's time. With hardware breakpoints, KVM loads debug registers at entry and restores the
     /// host's at exit. Writing the counter takes longer than setting its offset.
-    pub(crate) fn costs(self: &Arc<Self>, means: Means) -> Result<Costs, CpuError> {
-        static KNOWN: [[OnceLock<Costs>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
+    pub(crate) fn costs(self: &Arc<Self>, means: Means) -> Result<TransitionCosts, CpuError> {
+        static KNOWN: [[OnceLock<TransitionCosts>; 2]; 2] =
+            [const { [const { OnceLock::new() }; 2] }; 2];
         let known = &KNOWN[means.breakpoints as usize][means.tsc as usize];
         if let Some(costs) = known.get() {
             return Ok(*costs);
         }
-        let costs = least(&looks(self, means, Costs::default())?);
+        let costs = least(&looks(self, means, TransitionCosts::default())?);
         let measured = with_jitter(costs, &looks(self, means, costs)?);
         Ok(*known.get_or_init(|| measured))
     }
 }
 
 /// The counter reads of a trial guest with `costs` subtracted from its time.
-fn looks(host: &Arc<Host>, means: Means, costs: Costs) -> Result<Vec<Look>, CpuError> {
+fn looks(host: &Arc<Host>, means: Means, costs: TransitionCosts) -> Result<Vec<Look>, CpuError> {
     let mut vcpu = bare::processor(host, &PROGRAM, means, costs)?;
     let mut looks = Vec::with_capacity(ROUNDS);
     while looks.len() < ROUNDS {
@@ -76,24 +77,24 @@ fn looks(host: &Arc<Host>, means: Means, costs: Costs) -> Result<Vec<Look>, CpuE
 }
 
 /// The least measured costs: the guest must never see its clock go back.
-fn least(looks: &[Look]) -> Costs {
+fn least(looks: &[Look]) -> TransitionCosts {
     let least = |cost: fn(&Look) -> u64| looks.iter().map(cost).min().unwrap_or(0);
-    Costs {
+    TransitionCosts {
         entry: least(|look| look.seen.saturating_sub(look.before)),
         exit: least(|look| look.after.saturating_sub(look.seen)),
-        ..Costs::default()
+        ..TransitionCosts::default()
     }
 }
 
 /// Adds to `costs` the clock's errors in `looks`, which were measured with these costs subtracted:
 /// the worst one and the median.
-fn with_jitter(costs: Costs, looks: &[Look]) -> Costs {
+fn with_jitter(costs: TransitionCosts, looks: &[Look]) -> TransitionCosts {
     let mut off: Vec<u64> = looks
         .iter()
         .map(|look| look.seen.abs_diff(look.before))
         .collect();
     off.sort_unstable();
-    Costs {
+    TransitionCosts {
         typical_jitter: off.get(off.len() / 2).copied().unwrap_or(0),
         jitter: off.last().copied().unwrap_or(0),
         ..costs
@@ -122,17 +123,17 @@ mod tests {
         let costs = least(&looks);
         assert_eq!((costs.entry, costs.exit), (70, 30));
         // A counter that went back counts as cost zero, not as a huge one.
-        assert_eq!(least(&[look(100, 90, 80)]), Costs::default());
-        assert_eq!(least(&[]), Costs::default());
+        assert_eq!(least(&[look(100, 90, 80)]), TransitionCosts::default());
+        assert_eq!(least(&[]), TransitionCosts::default());
     }
 
     /// A single bad value on a busy host must not make the host unusable.
     #[test]
     fn one_bad_look_is_the_worst_and_not_the_typical() {
-        let costs = Costs {
+        let costs = TransitionCosts {
             entry: 7,
             exit: 3,
-            ..Costs::default()
+            ..TransitionCosts::default()
         };
         let looks = [9, 1_000_000, 2, 4, 5].map(|off| look(50, 50 + off, 100 + off));
         let found = with_jitter(costs, &looks);

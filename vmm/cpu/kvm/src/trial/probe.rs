@@ -15,13 +15,13 @@ use vm_memory::{Bytes, GuestAddress};
 
 use crate::host::breakpoints::Breakpoints;
 use crate::host::ioctl;
-use crate::host::means::{Means, Wanted};
+use crate::host::means::{Means, RequestedMeans};
 use crate::host::{Host, HostError};
 use crate::trial::bare;
 use crate::vcpu::KvmVcpu;
-use crate::vcpu::clock::Costs;
+use crate::vcpu::clock::TransitionCosts;
 use program::{
-    APIC_MSR, APIC_VALUE, CALL, CALLS, DEVICE, DEVICE_VALUE, DONE, NO_MSR, Program, STEP_PORT,
+    APIC_MSR, APIC_VALUE, CALL, CALLS, DEVICE, DEVICE_VALUE, DONE, NO_MSR, ProbeProgram, STEP_PORT,
     VECTOR, WRONG_PORT,
 };
 
@@ -95,7 +95,7 @@ const MOST_EXITS: u32 = 4 * CALLS;
 ///
 /// # Errors
 /// [`ProbeError`] names the missing or faulty feature, and the remedy.
-pub fn probe(wanted: Wanted) -> Result<Probe, ProbeError> {
+pub fn probe(wanted: RequestedMeans) -> Result<Probe, ProbeError> {
     let host = Host::open()?;
     let trial = |breakpoints| Trial::new(&host, Means::on(&host, breakpoints, wanted)?)?.run();
     let (breakpoints, call) = match wanted.breakpoints {
@@ -145,8 +145,9 @@ struct Trial {
 impl Trial {
     fn new(host: &Arc<Host>, means: Means) -> Result<Self, CpuError> {
         let broken = |what: String| CpuError::Internal(format!("the trial guest: {what}"));
-        let program: Program = program::assemble().map_err(|error| broken(error.to_string()))?;
-        let vcpu = bare::processor(host, &program.code, means, Costs::default())?;
+        let program: ProbeProgram =
+            program::assemble().map_err(|error| broken(error.to_string()))?;
+        let vcpu = bare::processor(host, &program.code, means, TransitionCosts::default())?;
         for (at, bytes) in &program.data {
             let placed = vcpu.machine.ram.write_slice(bytes, GuestAddress(*at));
             placed.map_err(|error| broken(error.to_string()))?;
@@ -243,7 +244,7 @@ mod tests {
         let controls = [None, Some(TscControl::Offset), Some(TscControl::Register)];
         let both = breakpoints
             .into_iter()
-            .flat_map(|breakpoints| controls.map(|tsc| Wanted { breakpoints, tsc }));
+            .flat_map(|breakpoints| controls.map(|tsc| RequestedMeans { breakpoints, tsc }));
         for wanted in both {
             match probe(wanted) {
                 Ok(found) => assert!(found.call > 0),

@@ -22,7 +22,7 @@ const RESUME_FLAG: u64 = 1 << 16;
 const USER: u8 = 3;
 
 /// The instruction at which a vCPU is about to continue.
-enum Found {
+enum NextInstruction {
     /// A magic instruction with these bytes.
     Magic([u8; 2]),
     /// The magic instruction's page is not mapped, and a call is about to reach it.
@@ -41,12 +41,12 @@ impl KvmVcpu {
             return Ok(None);
         }
         match self.found_at(at)? {
-            Found::Magic(bytes) => Ok(Some(self.call_by(bytes))),
-            Found::Absent if self.means.breakpoints == Breakpoints::Hardware => {
+            NextInstruction::Magic(bytes) => Ok(Some(self.call_by(bytes))),
+            NextInstruction::Absent if self.means.breakpoints == Breakpoints::Hardware => {
                 self.fault_ahead();
                 Ok(None)
             }
-            Found::Absent | Found::Other => Ok(None),
+            NextInstruction::Absent | NextInstruction::Other => Ok(None),
         }
     }
 
@@ -55,8 +55,8 @@ impl KvmVcpu {
     pub(crate) fn magic_exit(&mut self, at: u64) -> Result<Option<Exit>, CpuError> {
         let found = self.found_at(at)?;
         match (found, self.means.breakpoints) {
-            (Found::Magic(bytes), _) => return Ok(Some(self.call_by(bytes))),
-            (Found::Absent, Breakpoints::Hardware) => self.fault_ahead(),
+            (NextInstruction::Magic(bytes), _) => return Ok(Some(self.call_by(bytes))),
+            (NextInstruction::Absent, Breakpoints::Hardware) => self.fault_ahead(),
             (_, Breakpoints::Hardware) => {
                 self.strangers += 1;
                 self.fd.sync_regs_mut().regs.rflags |= RESUME_FLAG;
@@ -100,24 +100,28 @@ impl KvmVcpu {
 
     /// The instruction at `at`. A guest that was saved under INT3 continues under hardware
     /// breakpoints, which are checked first.
-    fn found_at(&self, at: u64) -> Result<Found, CpuError> {
+    fn found_at(&self, at: u64) -> Result<NextInstruction, CpuError> {
         let registers = self.registers();
         let leaf = registers.gpr[Registers::RAX] as u32;
         let known = at == MAGIC_ADDRESS || (at == FACT_ADDRESS && leaf == FACT_LEAF);
         if !known || at != registers.rip || self.kvm_system()?.ss.dpl != USER {
-            return Ok(Found::Other);
+            return Ok(NextInstruction::Other);
         }
         let Some(place) = self.translate(at, Access::Fetch) else {
             let call = at == MAGIC_ADDRESS && is_operation(registers.gpr[Registers::R11]);
-            return Ok(if call { Found::Absent } else { Found::Other });
+            return Ok(if call {
+                NextInstruction::Absent
+            } else {
+                NextInstruction::Other
+            });
         };
         let mut bytes = [0; 2];
         let read = self.machine.ram.read_slice(&mut bytes, GuestAddress(place));
         let magic = read.is_ok() && matches!(bytes, MAGIC_CPUID | MAGIC_INT3);
         Ok(if magic {
-            Found::Magic(bytes)
+            NextInstruction::Magic(bytes)
         } else {
-            Found::Other
+            NextInstruction::Other
         })
     }
 }

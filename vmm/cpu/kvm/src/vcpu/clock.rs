@@ -15,7 +15,7 @@ const LOOK_IN_COSTS: u64 = 32;
 /// The times between this process's read of the host's counter and the guest's next instruction,
 /// and back, in cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Costs {
+pub(crate) struct TransitionCosts {
     pub entry: u64,
     pub exit: u64,
     /// The largest error of a stopped clock with these costs subtracted, including times at which
@@ -25,7 +25,7 @@ pub(crate) struct Costs {
     pub typical_jitter: u64,
 }
 
-impl Costs {
+impl TransitionCosts {
     /// Limits the costs by the duration of an entry and exit. Costs measured on a busy host would
     /// be too high, and the clock would stop.
     fn bound_by(&mut self, elapsed: u64) {
@@ -67,7 +67,7 @@ pub(crate) struct Clock {
     now: Cycles,
     /// The difference of the guest's counter and the clock, set by the guest, modulo 2^64.
     pub(crate) guest_offset: u64,
-    costs: Costs,
+    costs: TransitionCosts,
     host_khz: u64,
     started: HostTime,
     granted: u64,
@@ -76,7 +76,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// A clock at zero on a host whose counter runs at `host_khz`.
-    pub(crate) fn new(host_khz: u64, costs: Costs) -> Self {
+    pub(crate) fn new(host_khz: u64, costs: TransitionCosts) -> Self {
         Self {
             now: 0,
             guest_offset: 0,
@@ -190,10 +190,10 @@ mod tests {
 
     /// A counter of 2 GHz: 2 cycles a nanosecond.
     fn clock() -> Clock {
-        let costs = Costs {
+        let costs = TransitionCosts {
             entry: 100,
             exit: 60,
-            ..Costs::default()
+            ..TransitionCosts::default()
         };
         Clock::new(2_000_000, costs)
     }
@@ -218,18 +218,18 @@ mod tests {
     #[test]
     fn the_clock_is_looked_at_in_time_and_not_for_ever() {
         let grant = |costs, left| Clock::new(2_000_000, costs).grant(left);
-        let cheap = Costs {
+        let cheap = TransitionCosts {
             entry: 1_000,
             exit: 600,
-            ..Costs::default()
+            ..TransitionCosts::default()
         };
         assert_eq!(grant(cheap, 3_000), (1_500, 3_000));
         assert_eq!(grant(cheap, 10_000_000), (250_000, 500_000));
         // Entering and leaving cost 50 us: a 32nd of 1.6 ms.
-        let dear = Costs {
+        let dear = TransitionCosts {
             entry: 70_000,
             exit: 30_000,
-            ..Costs::default()
+            ..TransitionCosts::default()
         };
         assert_eq!(grant(dear, 3_000), (1_500, 3_000));
         assert_eq!(grant(dear, 10_000_000), (1_600_000, 3_200_000));

@@ -5,8 +5,8 @@
 
 use std::mem::offset_of;
 
-use super::{Context, Jumps, Lines, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector, View};
-use crate::defined::lanes::{Own, Shared};
+use super::{Context, Jumps, Lines, PrivilegeView, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector};
+use crate::defined::lanes::{Own, SharedOperands};
 
 pub(crate) const fn gpr(number: usize) -> i32 {
     (offset_of!(Context, gpr) + number * 8) as i32
@@ -21,14 +21,14 @@ const fn lanes(field: usize) -> i32 {
     (offset_of!(Context, lanes) + field) as i32
 }
 
-pub(crate) const REPLICATE: i32 = lanes(offset_of!(Shared, replicate));
-pub(crate) const INTERVAL: i32 = lanes(offset_of!(Shared, interval));
-pub(crate) const SECOND: i32 = lanes(offset_of!(Shared, second));
-pub(crate) const CONSTANT: i32 = lanes(offset_of!(Shared, constant));
-pub(crate) const ARGUMENT: i32 = lanes(offset_of!(Shared, argument));
-pub(crate) const EXPONENT: i32 = lanes(offset_of!(Shared, exponent));
-pub(crate) const UNSIGNED_EXPONENT: i32 = lanes(offset_of!(Shared, unsigned_exponent));
-pub(crate) const FIRST_LANE: i32 = lanes(offset_of!(Shared, first_lane));
+pub(crate) const REPLICATE: i32 = lanes(offset_of!(SharedOperands, replicate));
+pub(crate) const INTERVAL: i32 = lanes(offset_of!(SharedOperands, interval));
+pub(crate) const SECOND: i32 = lanes(offset_of!(SharedOperands, second));
+pub(crate) const CONSTANT: i32 = lanes(offset_of!(SharedOperands, constant));
+pub(crate) const ARGUMENT: i32 = lanes(offset_of!(SharedOperands, argument));
+pub(crate) const EXPONENT: i32 = lanes(offset_of!(SharedOperands, exponent));
+pub(crate) const UNSIGNED_EXPONENT: i32 = lanes(offset_of!(SharedOperands, unsigned_exponent));
+pub(crate) const FIRST_LANE: i32 = lanes(offset_of!(SharedOperands, first_lane));
 
 /// Operands of one approximation.
 #[derive(Clone, Copy)]
@@ -107,11 +107,11 @@ pub(crate) const fn beyond_bits(size: u16) -> i32 {
 pub(crate) const EXIT_SITE: i32 = offset_of!(Context, exit_site) as i32;
 
 const fn view(user: bool) -> i32 {
-    (offset_of!(Context, views) + user as usize * size_of::<View>()) as i32
+    (offset_of!(Context, views) + user as usize * size_of::<PrivilegeView>()) as i32
 }
 
 const fn tlb(user: bool, write: bool, field: usize) -> i32 {
-    view(user) + (offset_of!(View, tlb) + write as usize * size_of::<Tlb>() + field) as i32
+    view(user) + (offset_of!(PrivilegeView, tlb) + write as usize * size_of::<Tlb>() + field) as i32
 }
 
 pub(crate) const fn tags(user: bool, write: bool) -> i32 {
@@ -187,7 +187,7 @@ pub(crate) const fn heat(id: u32) -> i32 {
 }
 
 const fn jumps(user: bool, field: usize) -> i32 {
-    view(user) + (offset_of!(View, jumps) + field) as i32
+    view(user) + (offset_of!(PrivilegeView, jumps) + field) as i32
 }
 
 pub(crate) const fn first_jumps(user: bool) -> i32 {

@@ -24,7 +24,7 @@ impl Operand {
 /// Operands of both approximations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
-pub struct Shared {
+pub struct SharedOperands {
     /// A shuffle that copies the lowest byte of each lane to all of its bytes.
     pub replicate: Operand,
     /// The bits of an interval's number, in each byte.
@@ -62,7 +62,7 @@ pub struct Own {
     pub base: Operand,
 }
 
-impl Shared {
+impl SharedOperands {
     pub(crate) fn new() -> Self {
         let replicate = std::array::from_fn(|at| at as u8 / 4 * 4);
         Self {

@@ -1,6 +1,6 @@
 //! Classifies instructions for the translator.
 //!
-//! `classify` gives each decoded instruction its `Class`: the emitter makes host code for it, the
+//! `classify` gives each decoded instruction its `InstructionClass`: the emitter makes host code for it, the
 //! dispatcher executes it in Rust, or it raises an exception. The class follows only from the
 //! instruction and the enabled features. `decode` classifies every instruction; the emitter uses
 //! the class.
@@ -25,7 +25,7 @@ pub mod operands;
 
 /// The way to translate an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum InstructionClass {
     /// Registers only: executed unchanged.
     Plain,
     /// One explicit memory operand, which is translated; otherwise unchanged.
@@ -93,7 +93,7 @@ pub enum Class {
     Fault(u8),
 }
 
-impl Class {
+impl InstructionClass {
     /// True if a block ends after an instruction of this class.
     pub fn ends_block(self) -> bool {
         matches!(
@@ -153,19 +153,19 @@ pub fn touches_x87(instruction: &Instruction) -> bool {
 }
 
 /// The class of `instruction`.
-pub fn classify(instruction: &Instruction, features: &Features) -> Class {
+pub fn classify(instruction: &Instruction, features: &Features) -> InstructionClass {
     if instruction.is_invalid() || !is_enabled(instruction, features) || misuses_lock(instruction) {
         return if is_harmless_hint(instruction) {
-            Class::Nop
+            InstructionClass::Nop
         } else {
-            Class::Fault(vector::INVALID_OPCODE)
+            InstructionClass::Fault(vector::INVALID_OPCODE)
         };
     }
     if lacks_fpu(instruction, features) {
-        return Class::Fault(vector::NO_FPU);
+        return InstructionClass::Fault(vector::NO_FPU);
     }
     if features.nulls.are_used_by(instruction) {
-        return Class::Fault(vector::PROTECTION);
+        return InstructionClass::Fault(vector::PROTECTION);
     }
     if features.size != CodeSize::Long
         && let Some(class) = legacy::classify(instruction, features.size)
@@ -176,17 +176,17 @@ pub fn classify(instruction: &Instruction, features: &Features) -> Class {
         return class;
     }
     if helper_of(instruction).is_some() && !(features.host_results && is_defined(instruction)) {
-        return Class::Helper;
+        return InstructionClass::Helper;
     }
     if let Some(class) = classify_flow(instruction) {
         return class;
     }
     match instruction.mnemonic() {
-        Mnemonic::Nop | Mnemonic::Pause => Class::Nop,
-        Mnemonic::Lea => Class::Lea,
-        Mnemonic::Push => Class::Push,
-        Mnemonic::Pop => Class::Pop,
-        Mnemonic::Leave => Class::Leave,
+        Mnemonic::Nop | Mnemonic::Pause => InstructionClass::Nop,
+        Mnemonic::Lea => InstructionClass::Lea,
+        Mnemonic::Push => InstructionClass::Push,
+        Mnemonic::Pop => InstructionClass::Pop,
+        Mnemonic::Leave => InstructionClass::Leave,
         _ => classify_operands(instruction),
     }
 }
@@ -256,37 +256,37 @@ fn lacks_fpu(instruction: &Instruction, features: &Features) -> bool {
 }
 
 /// Instructions that 64-bit kernels execute frequently.
-fn classify_system(instruction: &Instruction, features: &Features) -> Option<Class> {
+fn classify_system(instruction: &Instruction, features: &Features) -> Option<InstructionClass> {
     if features.size != CodeSize::Long {
         return None;
     }
     match instruction.code() {
-        Code::Cli => Some(Class::ClearInterrupts),
-        Code::Sti => Some(Class::SetInterrupts),
-        Code::Pushfq => Some(Class::PushFlags),
-        Code::Swapgs => Some(Class::SwapGs),
-        Code::Rdtsc | Code::Rdtscp => Some(Class::ReadTsc),
-        Code::Syscall => Some(Class::SystemCall),
-        Code::Sysretq => Some(Class::SystemReturn),
-        Code::Cld => Some(Class::ClearDirection),
+        Code::Cli => Some(InstructionClass::ClearInterrupts),
+        Code::Sti => Some(InstructionClass::SetInterrupts),
+        Code::Pushfq => Some(InstructionClass::PushFlags),
+        Code::Swapgs => Some(InstructionClass::SwapGs),
+        Code::Rdtsc | Code::Rdtscp => Some(InstructionClass::ReadTsc),
+        Code::Syscall => Some(InstructionClass::SystemCall),
+        Code::Sysretq => Some(InstructionClass::SystemReturn),
+        Code::Cld => Some(InstructionClass::ClearDirection),
         _ => classify_bit_string(instruction).or_else(|| classify_repeat(instruction)),
     }
 }
 
-fn classify_bit_string(instruction: &Instruction) -> Option<Class> {
+fn classify_bit_string(instruction: &Instruction) -> Option<InstructionClass> {
     let write = match instruction.mnemonic() {
         Mnemonic::Bt => false,
         Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc => true,
         _ => return None,
     };
     let in_memory = instruction.op0_kind() == OpKind::Memory;
-    (in_memory && instruction.op1_kind() == OpKind::Register).then(|| Class::BitString {
+    (in_memory && instruction.op1_kind() == OpKind::Register).then(|| InstructionClass::BitString {
         size: instruction.op1_register().size() as u16,
         write,
     })
 }
 
-fn classify_repeat(instruction: &Instruction) -> Option<Class> {
+fn classify_repeat(instruction: &Instruction) -> Option<InstructionClass> {
     let (size, moves) = match instruction.code() {
         Code::Stosb_m8_AL => (1, false),
         Code::Stosw_m16_AX => (2, false),
@@ -302,21 +302,25 @@ fn classify_repeat(instruction: &Instruction) -> Option<Class> {
     let plain = instruction.has_rep_prefix()
         && instruction.op0_kind() == OpKind::MemoryESRDI
         && !(moves && based);
-    plain.then_some(Class::Repeat { size, moves })
+    plain.then_some(InstructionClass::Repeat { size, moves })
 }
 
-fn classify_flow(instruction: &Instruction) -> Option<Class> {
+fn classify_flow(instruction: &Instruction) -> Option<InstructionClass> {
     match instruction.flow_control() {
         FlowControl::Next => None,
-        FlowControl::UnconditionalBranch if is_near64(instruction) => Some(Class::Jump),
-        FlowControl::ConditionalBranch if is_near64(instruction) => Some(Class::JumpIf),
-        FlowControl::Call if is_near64(instruction) => Some(Class::Call),
-        FlowControl::IndirectBranch if is_indirect64(instruction) => Some(Class::JumpIndirect),
-        FlowControl::IndirectCall if is_indirect64(instruction) => Some(Class::CallIndirect),
-        FlowControl::Return if matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16) => {
-            Some(Class::Ret)
+        FlowControl::UnconditionalBranch if is_near64(instruction) => Some(InstructionClass::Jump),
+        FlowControl::ConditionalBranch if is_near64(instruction) => Some(InstructionClass::JumpIf),
+        FlowControl::Call if is_near64(instruction) => Some(InstructionClass::Call),
+        FlowControl::IndirectBranch if is_indirect64(instruction) => {
+            Some(InstructionClass::JumpIndirect)
         }
-        _ => Some(Class::Fault(vector::INVALID_OPCODE)),
+        FlowControl::IndirectCall if is_indirect64(instruction) => {
+            Some(InstructionClass::CallIndirect)
+        }
+        FlowControl::Return if matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16) => {
+            Some(InstructionClass::Ret)
+        }
+        _ => Some(InstructionClass::Fault(vector::INVALID_OPCODE)),
     }
 }
 
@@ -328,28 +332,28 @@ fn is_indirect64(instruction: &Instruction) -> bool {
     matches!(instruction.code(), Code::Jmp_rm64 | Code::Call_rm64)
 }
 
-fn classify_operands(instruction: &Instruction) -> Class {
+fn classify_operands(instruction: &Instruction) -> InstructionClass {
     let Some(index) = instruction
         .op_kinds()
         .position(|kind| kind == OpKind::Memory)
     else {
         return if instruction.op_kinds().any(is_implicit_memory) {
             // An unknown instruction must not run: its addresses are the guest's.
-            Class::Fault(vector::INVALID_OPCODE)
+            InstructionClass::Fault(vector::INVALID_OPCODE)
         } else {
-            Class::Plain
+            InstructionClass::Plain
         };
     };
     let write = match operand_access(instruction, index as u32) {
-        OpAccess::NoMemAccess | OpAccess::None => return Class::Nop,
+        OpAccess::NoMemAccess | OpAccess::None => return InstructionClass::Nop,
         OpAccess::Read | OpAccess::CondRead => false,
         _ => true,
     };
     let size = instruction.memory_size().size();
     if size == 0 || size > 64 {
-        return Class::Helper;
+        return InstructionClass::Helper;
     }
-    Class::Memory {
+    InstructionClass::Memory {
         size: size as u16,
         write,
     }

@@ -7,7 +7,7 @@
 use iced_x86::{CpuidFeature, Decoder, DecoderError, DecoderOptions, Instruction};
 
 use crate::architecture::vector;
-use crate::guest::analyse::{Class, classify, legacy};
+use crate::guest::analyse::{InstructionClass, classify, legacy};
 use crate::guest::features::Features;
 use crate::guest::size::CodeSize;
 
@@ -26,7 +26,7 @@ pub struct GuestInstruction {
     /// The decoded instruction.
     pub instruction: Instruction,
     /// Its class.
-    pub class: Class,
+    pub class: InstructionClass,
     /// The continuation of the run after it.
     pub follow: Follow,
 }
@@ -160,7 +160,7 @@ pub fn decode(rip: u64, bytes: &[u8], limit: usize, features: &Features) -> Deco
             break;
         }
         let class = if is_too_long(&instruction, &bytes[offset..], features) {
-            Class::Fault(vector::PROTECTION)
+            InstructionClass::Fault(vector::PROTECTION)
         } else {
             classify(&instruction, features)
         };

@@ -6,7 +6,7 @@
 
 use iced_x86::{Decoder, Instruction, Mnemonic, RflagsBits};
 
-use crate::guest::analyse::{Class, classify};
+use crate::guest::analyse::{InstructionClass, classify};
 use crate::guest::decode::{GuestInstruction, MAX_INSTRUCTIONS, options};
 use crate::guest::features::Features;
 
@@ -36,7 +36,7 @@ pub(crate) fn dead_flags(instructions: &[GuestInstruction], host_results: bool) 
         if guest.follow.ends_block() || opaque {
             live = ALL_FLAGS;
         }
-        if !opaque && guest.class != Class::Nop {
+        if !opaque && guest.class != InstructionClass::Nop {
             let instruction = &guest.instruction;
             flags.zeroes[index] = !host_results && live & undefined::zeroed(instruction) != 0;
             live = (live & !flags_killed(instruction, host_results)) | flags_read(instruction);
@@ -80,7 +80,7 @@ pub fn dead_at(rip: u64, bytes: &[u8], in_page: usize, features: &Features) -> u
         if class.is_opaque() {
             break;
         }
-        if class != Class::Nop {
+        if class != InstructionClass::Nop {
             live |= flags_read(&instruction) & !dead;
             dead |= flags_killed(&instruction, features.host_results) & !live;
         }

@@ -19,7 +19,7 @@ const MAX_SPAN: i64 = 640;
 
 /// Accesses whose addresses differ by constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct AccessGroup {
     pub key: Key,
     /// Offset of the lowest byte from the key's sum.
     pub low: i64,
@@ -32,7 +32,7 @@ pub(crate) struct Group {
     pub scattered: bool,
 }
 
-impl Group {
+impl AccessGroup {
     /// Bytes in the range.
     pub(crate) fn span(&self) -> u16 {
         (self.high - self.low) as u16
@@ -67,9 +67,9 @@ impl Scattered<'_> {
 
 /// The result of [`plan`].
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct GroupPlan {
     pub symbols: Symbols,
-    pub groups: Vec<Group>,
+    pub groups: Vec<AccessGroup>,
     /// For each instruction: the group that covers its access.
     pub uses: Vec<Option<usize>>,
 }
@@ -81,9 +81,9 @@ pub(crate) fn plan(
     run: &[GuestInstruction],
     flags_dead: &[bool],
     scattered: Scattered<'_>,
-) -> Plan {
+) -> GroupPlan {
     let symbols = analyse(run.iter().map(|guest| (&guest.instruction, guest.class)));
-    let mut plan = Plan {
+    let mut plan = GroupPlan {
         symbols,
         groups: Vec::new(),
         uses: vec![None; run.len()],
@@ -109,7 +109,7 @@ pub(crate) fn plan(
             plan.uses[index] = Some(id);
         } else if let Some(at) = plan.position(run, flags_dead, index, place.key) {
             plan.uses[index] = Some(plan.groups.len());
-            plan.groups.push(Group {
+            plan.groups.push(AccessGroup {
                 key: place.key,
                 low,
                 high,
@@ -123,7 +123,7 @@ pub(crate) fn plan(
     plan
 }
 
-impl Plan {
+impl GroupPlan {
     /// Ungroups scattered accesses that share no check.
     fn leave_single(&mut self) {
         let uses = &self.uses;
@@ -194,7 +194,7 @@ impl Plan {
 
 /// The plan of the code that `build` assembles, without scattered accesses.
 #[cfg(test)]
-pub(crate) fn planned(build: impl FnOnce(&mut iced_x86::code_asm::CodeAssembler)) -> Plan {
+pub(crate) fn planned(build: impl FnOnce(&mut iced_x86::code_asm::CodeAssembler)) -> GroupPlan {
     use crate::guest::flags::{are_all, dead_flags};
     let run = crate::guest::decode::assembled(build);
     let dead: Vec<bool> = dead_flags(&run, false)

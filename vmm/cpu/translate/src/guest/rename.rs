@@ -7,7 +7,7 @@
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register};
 
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::guest::analyse::operands::has_high_byte;
 use crate::guest::decode::{GuestInstruction, Renamed};
 
@@ -30,7 +30,10 @@ pub fn choose(run: &[GuestInstruction]) -> Renamed {
         let implicit = matches!(
             mnemonic,
             Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b | Mnemonic::Syscall | Mnemonic::Sysretq
-        ) || matches!(guest.class, Class::Repeat { .. } | Class::BitString { .. });
+        ) || matches!(
+            guest.class,
+            InstructionClass::Repeat { .. } | InstructionClass::BitString { .. }
+        );
         if implicit || has_high_byte(&guest.instruction) {
             return None;
         }

@@ -7,7 +7,7 @@
 
 use iced_x86::Register;
 
-use crate::guest::groups::{Group, Plan};
+use crate::guest::groups::{AccessGroup, GroupPlan};
 use crate::guest::symbols::{Value, ZERO};
 use crate::guest::terms::Terms;
 
@@ -74,7 +74,7 @@ impl Family {
     }
 }
 
-impl Plan {
+impl GroupPlan {
     /// The groups with a known stride, in families that `fit`, and for each group its family.
     pub(crate) fn families(
         &self,
@@ -112,7 +112,7 @@ impl Plan {
     /// The stride of the address of group `group`; `None` if it is not the same in each round, or
     /// unknown at the beginning.
     pub(crate) fn stride(&self, group: usize) -> Option<Stride> {
-        let Group { key, scattered, .. } = self.groups[group];
+        let AccessGroup { key, scattered, .. } = self.groups[group];
         if scattered {
             return None;
         }
@@ -167,7 +167,7 @@ impl Plan {
     /// multiple of a register.
     fn joined(&self, family: &Family, group: usize, stride: Stride) -> Option<Family> {
         let (lead, one) = (self.groups[family.lead], self.groups[group]);
-        let shape = |group: Group| (group.low, group.high, group.write, group.key.segment);
+        let shape = |group: AccessGroup| (group.low, group.high, group.write, group.key.segment);
         let alike = stride == family.stride
             && shape(lead) == shape(one)
             && one.key.segment == Register::None

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::guest::terms::Terms;
 
 /// Largest distance of a value from its symbol, before it gets a new symbol: the sum of several
@@ -57,7 +57,7 @@ impl Key {
 
 /// A memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SymbolicAccess {
     /// Its key, equal for accesses at known distances.
     pub key: Key,
     /// Distance from the sum of the key's symbols, or the constant address.
@@ -79,7 +79,7 @@ pub struct Symbols {
     /// The registers after the last one.
     pub after: Vec<Value>,
     /// The access of each instruction.
-    pub places: Vec<Option<Place>>,
+    pub places: Vec<Option<SymbolicAccess>>,
     /// The symbols that RSP is based on somewhere in the run.
     pub stack: Vec<u32>,
     /// The terms of symbols that are sums of initial register values.
@@ -100,7 +100,7 @@ fn terms_of(sums: &BTreeMap<u32, Terms>, symbol: u32) -> Option<Terms> {
     sums.get(&symbol).cloned()
 }
 
-struct Walk {
+struct SymbolWalk {
     now: Registers,
     next: u32,
     /// The symbols that are sums of two others.
@@ -110,8 +110,8 @@ struct Walk {
 }
 
 /// Analyses the registers of `run`, whose instructions are executed in sequence.
-pub fn analyse<'a>(run: impl Iterator<Item = (&'a Instruction, Class)>) -> Symbols {
-    let mut walk = Walk {
+pub fn analyse<'a>(run: impl Iterator<Item = (&'a Instruction, InstructionClass)>) -> Symbols {
+    let mut walk = SymbolWalk {
         now: std::array::from_fn(|number| Value {
             symbol: number as u32,
             offset: 0,
@@ -137,7 +137,7 @@ fn number(register: Register) -> Option<usize> {
     register.is_gpr64().then(|| register.number())
 }
 
-impl Walk {
+impl SymbolWalk {
     fn fresh(&mut self) -> Value {
         self.next += 1;
         Value {
@@ -146,24 +146,26 @@ impl Walk {
         }
     }
 
-    fn place(&self, instruction: &Instruction, class: Class) -> Option<Place> {
+    fn place(&self, instruction: &Instruction, class: InstructionClass) -> Option<SymbolicAccess> {
         let rsp = self.now[RSP];
         match class {
-            Class::Memory { size, write } => self.operand(instruction, size, write),
-            Class::Push if instruction.op0_kind() != OpKind::Memory => {
+            InstructionClass::Memory { size, write } => self.operand(instruction, size, write),
+            InstructionClass::Push if instruction.op0_kind() != OpKind::Memory => {
                 Some(on_register(rsp, -8, true))
             }
-            Class::Call | Class::CallIndirect => Some(on_register(rsp, -8, true)),
-            Class::Pop | Class::Ret => Some(on_register(rsp, 0, false)),
-            Class::Leave => Some(on_register(self.now[RBP], 0, false)),
-            Class::JumpIndirect if instruction.op0_kind() == OpKind::Memory => {
+            InstructionClass::Call | InstructionClass::CallIndirect => {
+                Some(on_register(rsp, -8, true))
+            }
+            InstructionClass::Pop | InstructionClass::Ret => Some(on_register(rsp, 0, false)),
+            InstructionClass::Leave => Some(on_register(self.now[RBP], 0, false)),
+            InstructionClass::JumpIndirect if instruction.op0_kind() == OpKind::Memory => {
                 self.operand(instruction, 8, false)
             }
             _ => None,
         }
     }
 
-    fn operand(&self, instruction: &Instruction, size: u16, write: bool) -> Option<Place> {
+    fn operand(&self, instruction: &Instruction, size: u16, write: bool) -> Option<SymbolicAccess> {
         let segment = match instruction.memory_segment() {
             segment @ (Register::FS | Register::GS) => segment,
             _ => Register::None,
@@ -185,7 +187,7 @@ impl Walk {
                 page,
             };
             let fits = page.is_none_or(|page| page == last);
-            return fits.then_some(Place {
+            return fits.then_some(SymbolicAccess {
                 key,
                 offset: displacement as i64,
                 size,
@@ -214,7 +216,7 @@ impl Walk {
             key.index = (!folds).then_some((value.symbol, scale));
             offset = offset.wrapping_add(value.offset.wrapping_mul(i64::from(scale)));
         }
-        Some(Place {
+        Some(SymbolicAccess {
             key,
             offset,
             size,
@@ -222,17 +224,20 @@ impl Walk {
         })
     }
 
-    fn step(&mut self, instruction: &Instruction, class: Class) {
+    fn step(&mut self, instruction: &Instruction, class: InstructionClass) {
         match class {
-            Class::Push | Class::PushFlags | Class::Call | Class::CallIndirect => {
+            InstructionClass::Push
+            | InstructionClass::PushFlags
+            | InstructionClass::Call
+            | InstructionClass::CallIndirect => {
                 self.now[RSP].offset -= 8;
             }
-            Class::Pop => {
+            InstructionClass::Pop => {
                 self.now[RSP].offset += 8;
                 let target = instruction.op0_register().number();
                 self.now[target] = self.fresh();
             }
-            Class::Ret => {
+            InstructionClass::Ret => {
                 let extra = if instruction.op_count() == 1 {
                     i64::from(instruction.immediate16())
                 } else {
@@ -240,16 +245,16 @@ impl Walk {
                 };
                 self.now[RSP].offset += 8 + extra;
             }
-            Class::Leave => {
+            InstructionClass::Leave => {
                 self.now[RSP] = self.now[RBP];
                 self.now[RSP].offset += 8;
                 self.now[RBP] = self.fresh();
             }
-            Class::Nop
-            | Class::Jump
-            | Class::JumpIndirect
-            | Class::ClearInterrupts
-            | Class::SetInterrupts => {}
+            InstructionClass::Nop
+            | InstructionClass::Jump
+            | InstructionClass::JumpIndirect
+            | InstructionClass::ClearInterrupts
+            | InstructionClass::SetInterrupts => {}
             _ => self.compute(instruction),
         }
         // An offset far away from its symbol is useless, and must not overflow.
@@ -382,8 +387,8 @@ fn is_immediate(instruction: &Instruction) -> bool {
     )
 }
 
-fn on_register(value: Value, offset: i64, write: bool) -> Place {
-    Place {
+fn on_register(value: Value, offset: i64, write: bool) -> SymbolicAccess {
+    SymbolicAccess {
         key: Key {
             base: Some(value.symbol),
             index: None,

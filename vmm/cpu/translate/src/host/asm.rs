@@ -259,13 +259,13 @@ impl Asm {
     /// `lea dst, [base + disp]`.
     pub(crate) fn lea(&mut self, dst: Reg, base: Reg, disp: i32) {
         self.wrote(dst);
-        self.with_address(0x48, 0x8d, dst, (Some(base), None, disp));
+        self.with_address(0x48, 0x8d, dst, Some(base), None, disp);
     }
 
     /// `lea dst, [base + index + disp]`; `index` must not be RSP.
     pub(crate) fn lea_sum(&mut self, dst: Reg, base: Reg, index: Reg, disp: i32) {
         self.wrote(dst);
-        self.with_address(0x48, 0x8d, dst, (Some(base), Some((index, 1)), disp));
+        self.with_address(0x48, 0x8d, dst, Some(base), Some((index, 1)), disp);
     }
 
     /// `opcode reg, [base + index*scale + disp]` in its shortest form: misses of the first-level
@@ -276,7 +276,9 @@ impl Asm {
         rex: u8,
         opcode: u8,
         reg: Reg,
-        (base, index, disp): (Option<Reg>, Option<(Reg, u8)>, i32),
+        base: Option<Reg>,
+        index: Option<(Reg, u8)>,
+        disp: i32,
     ) {
         let number = base.unwrap_or(RBP);
         let (place, scale) = index.unwrap_or((RSP, 1));
@@ -304,7 +306,7 @@ impl Asm {
     /// `opcode reg, operand`, 64 bits.
     fn with_operand(&mut self, opcode: u8, reg: Reg, operand: Operand) {
         let Operand { base, index, disp } = operand;
-        self.with_address(0x48, opcode, reg, (Some(base), index, disp));
+        self.with_address(0x48, opcode, reg, Some(base), index, disp);
     }
 
     /// `mov reg, operand`, 64 bits.
@@ -317,7 +319,7 @@ impl Asm {
     pub(crate) fn load_operand32(&mut self, reg: Reg, operand: Operand) {
         self.wrote(reg);
         let Operand { base, index, disp } = operand;
-        self.with_address(0x40, 0x8b, reg, (Some(base), index, disp));
+        self.with_address(0x40, 0x8b, reg, Some(base), index, disp);
     }
 
     /// `mov operand, reg`, 64 bits.
@@ -349,7 +351,7 @@ impl Asm {
     ) {
         self.wrote(dst);
         let rex = if narrow { 0x40 } else { 0x48 };
-        self.with_address(rex, 0x8d, dst, (base, index, disp));
+        self.with_address(rex, 0x8d, dst, base, index, disp);
     }
 
     /// Repeats the bytes from offset `start` to `end`, which must be position-independent.

@@ -6,7 +6,7 @@
 
 use iced_x86::Instruction;
 
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::guest::analyse::masked::is_masked;
 use crate::guest::decode::{GuestBlock, GuestInstruction};
 use crate::guest::mode::{Mode, Origin};
@@ -208,7 +208,7 @@ fn masked_accesses(guest: &GuestBlock) -> Box<[(u16, Instruction)]> {
         .iter()
         .enumerate()
         .filter(|(_, guest)| {
-            matches!(guest.class, Class::Memory { .. }) && is_masked(&guest.instruction)
+            matches!(guest.class, InstructionClass::Memory { .. }) && is_masked(&guest.instruction)
         })
         .map(|(index, guest)| (index as u16, guest.instruction))
         .collect()

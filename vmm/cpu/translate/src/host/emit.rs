@@ -7,16 +7,16 @@
 use iced_x86::{Encoder, InstructionInfoFactory};
 
 use crate::context::{LENT, at};
-use crate::guest::analyse::{Class, touches_x87};
+use crate::guest::analyse::{InstructionClass, touches_x87};
 use crate::guest::decode::GuestBlock;
 use crate::guest::flags::{are_all, dead_flags};
-use crate::guest::groups::{Plan, Scattered};
+use crate::guest::groups::{GroupPlan, Scattered};
 use crate::guest::mode::{Mode, Pace};
 use crate::guest::size::{CodeSize, Nulls};
 use crate::host::allocation::Allocation;
 use crate::host::asm::{Asm, Hole};
 use crate::host::exit_stub::{CheckForm, ExitStub, ExitStubId, ExitStubKind};
-use crate::host::shared::{Character, Shared};
+use crate::host::shared::{Character, SharedCode};
 use crate::prices::classes::Prices;
 
 /// Guest addresses, and the check that turns one into a host address.
@@ -148,7 +148,7 @@ pub struct Emitter {
     asm: Asm,
     encoder: Encoder,
     info: InstructionInfoFactory,
-    shared: Shared,
+    shared: SharedCode,
     links: Links,
     cells: Vec<u64>,
     cold: Vec<Cold>,
@@ -171,7 +171,7 @@ pub struct Emitter {
     lines: bool,
     /// See [`Emitted::rest`].
     rest: Vec<i32>,
-    plan: Plan,
+    plan: GroupPlan,
     first_slot: u32,
     /// Contents of the scratch registers for later accesses, and the register used last.
     held: [Option<Held>; 2],
@@ -197,7 +197,7 @@ pub struct Emitter {
 
 impl Emitter {
     /// An emitter of blocks with this shared code.
-    pub fn new(shared: Shared) -> Self {
+    pub fn new(shared: SharedCode) -> Self {
         Self {
             asm: Asm::default(),
             encoder: Encoder::new(64),
@@ -228,7 +228,7 @@ impl Emitter {
             host_results: false,
             lines: false,
             rest: Vec::new(),
-            plan: Plan::default(),
+            plan: GroupPlan::default(),
             first_slot: 0,
             held: [None; 2],
             last_held: 0,
@@ -246,7 +246,7 @@ impl Emitter {
     }
 
     /// An emitter for code of this `character`.
-    pub fn of(character: &Character, shared: Shared) -> Self {
+    pub fn of(character: &Character, shared: SharedCode) -> Self {
         Self {
             prices: character.prices.clone(),
             host_results: character.host_results,
@@ -322,7 +322,7 @@ impl Emitter {
         self.count(run.len() as i32, free, dead[0] || self.flags_kept);
         self.body(block, &dead);
         let counted = self.counted;
-        let sites = self.emit_cold((id, first_site));
+        let sites = self.emit_cold(id, first_site);
         Emitted {
             sites,
             host_map: self.host_map.as_slice().into(),
@@ -397,7 +397,7 @@ impl Emitter {
         self.free = free;
         self.counted = if free { 0 } else { length };
         self.add_up(block);
-        self.plan = Plan::default();
+        self.plan = GroupPlan::default();
         self.held = [None; 2];
         self.itself = None;
         self.allocation = Allocation {
@@ -415,10 +415,12 @@ impl Emitter {
             .map(|guest| guest.instruction.ip());
         self.rips.clear();
         self.rips.extend(rips);
-        let calls = block
-            .instructions
-            .iter()
-            .map(|guest| matches!(guest.class, Class::Call | Class::CallIndirect));
+        let calls = block.instructions.iter().map(|guest| {
+            matches!(
+                guest.class,
+                InstructionClass::Call | InstructionClass::CallIndirect
+            )
+        });
         self.calls.clear();
         self.calls.extend(calls);
     }

@@ -19,7 +19,7 @@ pub enum Counter {
 
 /// Addresses of shared code.
 #[derive(Clone, Copy, Debug)]
-pub struct Shared {
+pub struct SharedCode {
     /// Saves the guest's registers and returns to the dispatcher.
     pub leave: u64,
     /// The same, for code with saved flags.

@@ -2,7 +2,7 @@
 //! jump's target.
 //!
 //! It is at the beginning of each code memory and is never overwritten while there is a block. `store`
-//! and `pool` place it when they are created; blocks jump to it by the addresses in `Shared`.
+//! and `pool` place it when they are created; blocks jump to it by the addresses in `SharedCode`.
 
 use std::mem::offset_of;
 
@@ -12,10 +12,10 @@ use crate::context::jumps::first_index;
 use crate::context::{Context, EXIT_LOOKUP, at};
 use crate::host::asm::{Asm, RAX, RCX, S0, S1};
 use crate::host::cache::CodeMemory;
-use crate::host::shared::{Character, Counter, Shared};
+use crate::host::shared::{Character, Counter, SharedCode};
 
 /// Places it at the beginning of `memory`.
-pub fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
+pub fn place(memory: &mut CodeMemory, character: &Character) -> SharedCode {
     let (counter, priced) = (character.counter, character.prices.is_some());
     let mut asm = Asm::default();
     asm.restart(memory.next());
@@ -49,7 +49,7 @@ pub fn place(memory: &mut CodeMemory, character: &Character) -> Shared {
     asm.jump_to(leave);
     let lookup = [false, true].map(|user| second_look(&mut asm, user, unknown));
     memory.place(asm.code());
-    Shared {
+    SharedCode {
         leave,
         leave_kept,
         unknown,

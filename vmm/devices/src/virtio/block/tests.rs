@@ -1,6 +1,6 @@
 //! The disk as a driver uses it: latency, limits, and invalid requests.
-use super::super::driver::{Driver, Part};
-use super::super::{Mmio, Window};
+use super::super::driver::{ChainBuffer, Driver};
+use super::super::{Mmio, RegisterWindow};
 use super::*;
 use std::io::Write;
 
@@ -33,7 +33,11 @@ fn reads_come_back_after_the_latency_in_order() {
     assert_eq!(
         driver.submit(
             0,
-            &[Part::Data(&header(IN, 3)), Part::Room(1024), Part::Room(1)]
+            &[
+                ChainBuffer::Data(&header(IN, 3)),
+                ChainBuffer::Room(1024),
+                ChainBuffer::Room(1)
+            ]
         ),
         None
     );
@@ -54,21 +58,29 @@ fn writes_stay_within_a_writable_disk() {
     let mut writable = driver(Disk::from_bytes(pattern()).writable(), 0);
     writable.submit(
         0,
-        &[Part::Data(&request(1)), Part::Data(&data), Part::Room(1)],
+        &[
+            ChainBuffer::Data(&request(1)),
+            ChainBuffer::Data(&data),
+            ChainBuffer::Room(1),
+        ],
     );
     assert_eq!(status(&writable, 0), 0);
     writable.submit(
         0,
-        &[Part::Data(&header(IN, 1)), Part::Room(512), Part::Room(1)],
+        &[
+            ChainBuffer::Data(&header(IN, 1)),
+            ChainBuffer::Room(512),
+            ChainBuffer::Room(1),
+        ],
     );
     assert_eq!(writable.written(0, 512), data);
     for sector in [32, u64::MAX, u64::MAX / 512] {
         writable.submit(
             0,
             &[
-                Part::Data(&request(sector)),
-                Part::Data(&data),
-                Part::Room(1),
+                ChainBuffer::Data(&request(sector)),
+                ChainBuffer::Data(&data),
+                ChainBuffer::Room(1),
             ],
         );
         assert_eq!(status(&writable, 0), 1, "sector {sector}");
@@ -76,16 +88,20 @@ fn writes_stay_within_a_writable_disk() {
     writable.submit(
         0,
         &[
-            Part::Data(&request(0)),
-            Part::Data(&data[..100]),
-            Part::Room(1),
+            ChainBuffer::Data(&request(0)),
+            ChainBuffer::Data(&data[..100]),
+            ChainBuffer::Room(1),
         ],
     );
     assert_eq!(status(&writable, 0), 1, "a part of a sector");
     let mut read_only = driver(Disk::from_bytes(pattern()), 0);
     read_only.submit(
         0,
-        &[Part::Data(&request(1)), Part::Data(&data), Part::Room(1)],
+        &[
+            ChainBuffer::Data(&request(1)),
+            ChainBuffer::Data(&data),
+            ChainBuffer::Room(1),
+        ],
     );
     assert_eq!(status(&read_only, 0), 1);
 }
@@ -96,25 +112,32 @@ fn identity_flush_and_unknown_requests() {
     assert_eq!(
         driver.submit(
             0,
-            &[Part::Data(&header(8, 0)), Part::Room(20), Part::Room(1)]
+            &[
+                ChainBuffer::Data(&header(8, 0)),
+                ChainBuffer::Room(20),
+                ChainBuffer::Room(1)
+            ]
         ),
         Some(21)
     );
     assert_eq!(driver.written(0, 10), b"node0-root");
     assert_eq!(
-        driver.submit(0, &[Part::Data(&header(4, 0)), Part::Room(1)]),
+        driver.submit(0, &[ChainBuffer::Data(&header(4, 0)), ChainBuffer::Room(1)]),
         Some(1)
     );
     assert_eq!(status(&driver, 0), 0);
-    driver.submit(0, &[Part::Data(&header(77, 0)), Part::Room(1)]);
+    driver.submit(
+        0,
+        &[ChainBuffer::Data(&header(77, 0)), ChainBuffer::Room(1)],
+    );
     assert_eq!(status(&driver, 0), 2);
 }
 
 #[test]
 fn a_request_without_header_or_status_breaks_the_queue() {
     for parts in [
-        &[Part::Data(&[0; 15]), Part::Room(1)][..],
-        &[Part::Data(&[0; 16])][..],
+        &[ChainBuffer::Data(&[0; 15]), ChainBuffer::Room(1)][..],
+        &[ChainBuffer::Data(&[0; 16])][..],
     ] {
         let mut driver = driver(Disk::from_bytes(pattern()), 0);
         assert_eq!(driver.submit(0, parts), None);
@@ -130,7 +153,11 @@ fn chains_offered_again_while_under_way_are_bounded() {
     let mut driver = driver(Disk::from_bytes(pattern()), 1_000_000);
     driver.submit(
         0,
-        &[Part::Data(&header(IN, 0)), Part::Room(512), Part::Room(1)],
+        &[
+            ChainBuffer::Data(&header(IN, 0)),
+            ChainBuffer::Room(512),
+            ChainBuffer::Room(1),
+        ],
     );
     for _ in 0..255 {
         driver.offer(0, 0);
@@ -148,7 +175,11 @@ fn an_image_that_shrinks_is_the_host_s_fault() {
     file.as_file().set_len(512).unwrap();
     driver.submit(
         0,
-        &[Part::Data(&header(IN, 8)), Part::Room(512), Part::Room(1)],
+        &[
+            ChainBuffer::Data(&header(IN, 8)),
+            ChainBuffer::Room(512),
+            ChainBuffer::Room(1),
+        ],
     );
     let ram = driver.ram.clone();
     assert!(driver.mmio.advance(&ram, 10).is_err());

@@ -1,5 +1,5 @@
 //! The register window: negotiation, interrupts, resets, and drivers that violate the rules.
-use super::super::driver::{Driver, Part, RAM};
+use super::super::driver::{ChainBuffer, Driver, RAM};
 use super::super::net::tests::PLAIN;
 use super::super::{Block, Console, Disk, Entropy, Net, NetLink, Offloads};
 use super::*;
@@ -52,12 +52,12 @@ fn features_must_be_offered_and_modern() {
 #[test]
 fn the_line_is_up_until_acknowledged() {
     let mut driver = Driver::start(Mmio::new(Console::new()));
-    driver.submit(1, &[Part::Data(b"x")]);
+    driver.submit(1, &[ChainBuffer::Data(b"x")]);
     assert!(driver.mmio.line());
     driver.write(0x64, 1);
     assert!(!driver.mmio.line());
     driver.suppress_interrupts(1);
-    driver.submit(1, &[Part::Data(b"y")]);
+    driver.submit(1, &[ChainBuffer::Data(b"y")]);
     assert!(!driver.mmio.line());
     assert_eq!(driver.mmio.device_mut().take_output(), b"xy");
 }

@@ -58,7 +58,7 @@ impl Packet {
 
 /// An incomplete packet.
 #[derive(Debug)]
-struct Open {
+struct IncompletePacket {
     headers: Headers,
     data: Vec<u8>,
     /// Bytes of data of its first frame.
@@ -70,7 +70,7 @@ struct Open {
 /// The incomplete packets.
 #[derive(Debug, Default)]
 pub(super) struct Aggregation {
-    open: Vec<Open>,
+    open: Vec<IncompletePacket>,
 }
 
 /// The saved state of an incomplete packet: the frame that it would be, and the rest.
@@ -100,7 +100,7 @@ impl Aggregation {
             ready.push(Packet::single(frame));
             return;
         };
-        let same = |open: &Open| is_same_stream(&open.headers, &headers);
+        let same = |open: &IncompletePacket| is_same_stream(&open.headers, &headers);
         let found = self.open.iter().position(same);
         let plain = is_plain(&headers) && !data.is_empty() && headers.are_sound(data);
         if let Some(index) = found {
@@ -116,7 +116,7 @@ impl Aggregation {
         }
         if !plain || headers.tcp.psh {
             ready.push(match plain {
-                true => Open::new(headers, data, now).close(),
+                true => IncompletePacket::new(headers, data, now).close(),
                 false => Packet::single(frame),
             });
             return;
@@ -124,14 +124,17 @@ impl Aggregation {
         if self.open.len() == STREAMS {
             ready.push(self.open.remove(0).close());
         }
-        self.open
-            .push(Open::new(headers, data, now.saturating_add(hold)));
+        self.open.push(IncompletePacket::new(
+            headers,
+            data,
+            now.saturating_add(hold),
+        ));
     }
 
     /// Adds the packets whose next frame did not come in time to `ready`.
     pub(super) fn expire(&mut self, now: Cycles, ready: &mut Vec<Packet>) {
-        let due = |open: &mut Open| open.deadline <= now;
-        ready.extend(self.open.extract_if(.., due).map(Open::close));
+        let due = |open: &mut IncompletePacket| open.deadline <= now;
+        ready.extend(self.open.extract_if(.., due).map(IncompletePacket::close));
     }
 
     /// Discards all packets, and returns the number of their frames.
@@ -156,7 +159,7 @@ impl Aggregation {
             let (headers, data) = Headers::split(&saved.frame)?;
             let segment = usize::try_from(saved.segment).ok()?;
             let fits = (1..=data.len()).contains(&segment) && saved.frames > 0;
-            fits.then(|| Open {
+            fits.then(|| IncompletePacket {
                 data: data.to_vec(),
                 headers,
                 segment,
@@ -169,7 +172,7 @@ impl Aggregation {
     }
 }
 
-impl Open {
+impl IncompletePacket {
     fn new(headers: Headers, data: &[u8], deadline: Cycles) -> Self {
         Self {
             data: data.to_vec(),

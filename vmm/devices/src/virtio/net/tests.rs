@@ -1,6 +1,6 @@
 //! Frames in and out: whole, in order, and counted if dropped.
-use super::super::driver::{Driver, Part};
-use super::super::{Mmio, Window};
+use super::super::driver::{ChainBuffer, Driver};
+use super::super::{Mmio, RegisterWindow};
 use super::*;
 
 /// Checksum and segmentation offloads.
@@ -35,9 +35,9 @@ fn frames_leave_whole_and_stamped() {
     driver.submit(
         1,
         &[
-            Part::Data(&[0; 12]),
-            Part::Data(&frame[..20]),
-            Part::Data(&frame[20..]),
+            ChainBuffer::Data(&[0; 12]),
+            ChainBuffer::Data(&frame[..20]),
+            ChainBuffer::Data(&frame[20..]),
         ],
     );
     assert_eq!(
@@ -45,7 +45,7 @@ fn frames_leave_whole_and_stamped() {
         [(77, frame.to_vec())]
     );
     for len in [12 + 13, 12 + 1519, 5] {
-        driver.submit(1, &[Part::Data(&vec![0; len])]);
+        driver.submit(1, &[ChainBuffer::Data(&vec![0; len])]);
     }
     let counters = driver.mmio.device().counters();
     assert_eq!((counters.sent, counters.malformed), (1, 3));
@@ -58,7 +58,7 @@ fn a_frame_waits_for_a_buffer() {
     receive(&mut driver, &[9; 100]);
     assert!(!driver.mmio.line());
     assert_eq!(
-        driver.submit(0, &[Part::Room(12), Part::Room(1518)]),
+        driver.submit(0, &[ChainBuffer::Room(12), ChainBuffer::Room(1518)]),
         Some(112)
     );
     assert_eq!(driver.written(0, 12), PacketHeader::default().to_bytes(1));
@@ -77,7 +77,7 @@ fn what_does_not_fit_is_dropped_and_counted() {
     }
     assert_eq!(driver.mmio.device().counters().dropped, 4);
     assert_eq!(
-        driver.submit(0, &[Part::Room(40)]),
+        driver.submit(0, &[ChainBuffer::Room(40)]),
         None,
         "too small a buffer stays the driver's"
     );

@@ -12,7 +12,7 @@ fn image() -> (tempfile::TempDir, PathBuf) {
 }
 
 /// A tree with one node besides the root.
-fn one(node: Node) -> (FileTree, NodeId) {
+fn one(node: FileNode) -> (FileTree, NodeId) {
     let mut tree = FileTree::default();
     let id = tree.insert(b"a/b", node).expect("a good path");
     (tree, id)
@@ -22,7 +22,7 @@ fn one(node: Node) -> (FileTree, NodeId) {
 fn too_few_and_too_many_bytes_are_refused_and_may_come_again() {
     let (_folder, path) = image();
     let (tree, id) = one(file(70_000));
-    let mut writer = Writer::create(&tree, &path).expect("fits");
+    let mut writer = ErofsWriter::create(&tree, &path).expect("fits");
     for length in [0, 1, 69_999, 70_001, 200_000] {
         let data = vec![0xaa; length];
         let error = writer.file(id, &mut &data[..]).expect_err("refused");
@@ -55,7 +55,7 @@ fn a_file_that_cannot_be_read_is_named() {
     }
     let (_folder, path) = image();
     let (tree, id) = one(file(10));
-    let mut writer = Writer::create(&tree, &path).expect("fits");
+    let mut writer = ErofsWriter::create(&tree, &path).expect("fits");
     let error = writer.file(id, &mut Broken).expect_err("refused");
     assert!(
         error.to_string().contains("\"/a/b\": the line is cut"),
@@ -67,7 +67,7 @@ fn a_file_that_cannot_be_read_is_named() {
 fn a_missing_file_is_named_and_leaves_no_image() {
     let (_folder, path) = image();
     let (tree, _) = one(file(10));
-    let writer = Writer::create(&tree, &path).expect("fits");
+    let writer = ErofsWriter::create(&tree, &path).expect("fits");
     let error = writer.finish().expect_err("refused");
     assert!(
         matches!(&error, WriteError::Missing { path } if path == "/a/b"),
@@ -87,7 +87,7 @@ fn only_files_with_names_take_bytes() {
         .insert(b"link", node(NodeKind::Link(b"x".to_vec())))
         .expect("good");
     let folder = tree.find(b"a").expect("there");
-    let mut writer = Writer::create(&tree, &path).expect("fits");
+    let mut writer = ErofsWriter::create(&tree, &path).expect("fits");
     for id in [gone, link, folder, NodeId(0), NodeId(999), NodeId(u32::MAX)] {
         assert!(!writer.wants(id), "{id:?}");
         let error = writer.file(id, &mut &[1; 10][..]).expect_err("refused");
@@ -102,9 +102,9 @@ fn only_files_with_names_take_bytes() {
 #[test]
 fn nodes_that_linux_has_not_are_named() {
     let (_folder, path) = image();
-    let refused = |node: Node| -> String {
+    let refused = |node: FileNode| -> String {
         let (tree, _) = one(node);
-        let error = Writer::create(&tree, &path).expect_err("refused");
+        let error = ErofsWriter::create(&tree, &path).expect_err("refused");
         error.to_string()
     };
     for text in [Vec::new(), vec![b'x'; 4096], b"a\0b".to_vec()] {
@@ -118,7 +118,7 @@ fn nodes_that_linux_has_not_are_named() {
     let error = refused(node(NodeKind::Block { major, minor }));
     assert!(error.contains("4096:0"), "{error}");
     let attributes = BTreeMap::from([(b"system.other".to_vec(), Vec::new())]);
-    let error = refused(Node {
+    let error = refused(FileNode {
         attributes,
         ..file(1)
     });
@@ -140,7 +140,7 @@ fn sizes_beyond_32_bits_of_blocks_are_refused() {
             let path = format!("{index}");
             tree.insert(path.as_bytes(), file(size)).expect("good");
         }
-        let error = Writer::create(&tree, &path).expect_err("refused");
+        let error = ErofsWriter::create(&tree, &path).expect_err("refused");
         assert!(matches!(error, WriteError::Size), "{error}");
     }
 }
@@ -150,8 +150,8 @@ fn an_image_that_cannot_be_made_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("none/image");
     let tree = FileTree::default();
-    let error = Writer::create(&tree, &path).expect_err("refused");
+    let error = ErofsWriter::create(&tree, &path).expect_err("refused");
     assert!(error.to_string().contains("none/image"), "{error}");
     fs::create_dir_all(&path).expect("makes");
-    assert!(Writer::create(&tree, &path).is_err());
+    assert!(ErofsWriter::create(&tree, &path).is_err());
 }

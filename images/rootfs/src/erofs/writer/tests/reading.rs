@@ -86,7 +86,7 @@ pub(super) fn huge(image: &Path) -> (FileTree, Vec<(&'static str, u64)>) {
         tree.insert(name.as_bytes(), file(size)).expect("good");
     }
     tree.insert(b"z", file(5000)).expect("good");
-    let mut writer = Writer::create(&tree, image).expect("fits");
+    let mut writer = ErofsWriter::create(&tree, image).expect("fits");
     let mut marks = Vec::new();
     for (name, size) in SIZES {
         let id = tree.find(name.as_bytes()).expect("there");
@@ -103,7 +103,7 @@ pub(super) fn huge(image: &Path) -> (FileTree, Vec<(&'static str, u64)>) {
                 .expect("writes");
             marks.push((name, at));
         }
-        writer.states[id.0 as usize] = State::Copied;
+        writer.states[id.0 as usize] = CopyState::Copied;
     }
     let last = tree.find(b"z").expect("there");
     writer
@@ -153,12 +153,12 @@ fn kinds() -> impl Strategy<Value = NodeKind> {
     ]
 }
 
-fn nodes() -> impl Strategy<Value = Node> {
+fn nodes() -> impl Strategy<Value = FileNode> {
     let value = proptest::collection::vec(any::<u8>(), 0..3000);
     let attributes = proptest::collection::btree_map("user\\.[a-z]{1,9}", value, 0..3);
     (kinds(), attributes).prop_map(|(kind, attributes)| {
         let bytes = |(name, value): (String, Vec<u8>)| (name.into_bytes(), value);
-        Node {
+        FileNode {
             attributes: attributes.into_iter().map(bytes).collect(),
             ..node(kind)
         }
@@ -166,7 +166,7 @@ fn nodes() -> impl Strategy<Value = Node> {
 }
 
 /// Operations on a tree: a path, a node to put there, and a choice of a further operation.
-fn steps() -> impl Strategy<Value = Vec<(String, Node, u8)>> {
+fn steps() -> impl Strategy<Value = Vec<(String, FileNode, u8)>> {
     let path = "[abc.-]{1,2}x(/[ab]{1,2}(/[a-f!.]{1,3}-{1,200})?)?";
     proptest::collection::vec((path, nodes(), any::<u8>()), 0..60)
 }

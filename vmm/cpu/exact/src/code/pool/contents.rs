@@ -20,14 +20,14 @@ struct Page {
     place: u64,
 }
 
-pub(super) struct Contents {
+pub(super) struct PoolContents {
     pages: boxcar::Vec<Page>,
     by_hash: Mutex<BTreeMap<u64, Vec<PageId>>>,
     /// The largest number of pages.
     limit: usize,
 }
 
-impl Contents {
+impl PoolContents {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             pages: boxcar::Vec::new(),
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_page_is_its_bytes_and_its_place() {
-        let contents = Contents::new(3);
+        let contents = PoolContents::new(3);
         let mut page = [7; 4096];
         assert_eq!(contents.find_or_add(&page, 1), Some(0));
         assert_eq!(contents.find_or_add(&page, 9), Some(1));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_stands_somewhere_else_each_time_is_kept_a_few_times() {
-        let contents = Contents::new(100);
+        let contents = PoolContents::new(100);
         let found = [0, 1, 2, 3, 4, 5, 3].map(|place| contents.find_or_add(&[7; 4096], place));
         let expected = [Some(0), Some(1), Some(2), Some(3), None, None, Some(3)];
         assert_eq!(found, expected);

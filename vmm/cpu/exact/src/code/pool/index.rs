@@ -10,14 +10,14 @@ use belljar_translate::host::block::Block;
 use belljar_translate::host::exit_stub::{BlockId, POOLED};
 
 use crate::code::form::Sought;
-use crate::code::index::{Found, Key, chain_of};
+use crate::code::index::{BlockEntry, Key, chain_of};
 
 /// The end of a chain. Numbers are stored plus one.
 const END: u32 = 0;
 /// Number of chains; a power of two.
 const CHAINS: usize = 1 << 17;
 
-struct Line {
+struct PoolIndexLine {
     key: Key,
     hot: bool,
     retired: AtomicBool,
@@ -28,7 +28,7 @@ struct Line {
 
 pub(super) struct PoolIndex {
     heads: Box<[AtomicU32]>,
-    lines: boxcar::Vec<Line>,
+    lines: boxcar::Vec<PoolIndexLine>,
 }
 
 impl PoolIndex {
@@ -39,13 +39,13 @@ impl PoolIndex {
         }
     }
 
-    fn line(&self, at: u32) -> Option<&Line> {
+    fn line(&self, at: u32) -> Option<&PoolIndexLine> {
         self.lines.get(at.checked_sub(1)? as usize)
     }
 
     /// The newest block under `key`, which is the hot one if there is one; for plain code, the
     /// other one.
-    pub(super) fn find(&self, key: Key, sought: Sought) -> Option<Found> {
+    pub(super) fn find(&self, key: Key, sought: Sought) -> Option<BlockEntry> {
         let mut at = self.heads[chain_of(key, CHAINS)].load(Ordering::Acquire);
         while let Some(line) = self.line(at) {
             let fits = line.key == key && !(sought == Sought::Plain && line.hot);
@@ -59,9 +59,9 @@ impl PoolIndex {
 
     /// Adds the next block, number `id`, which must be complete. Only one thread at a time may call
     /// this.
-    pub(super) fn add(&self, key: Key, id: BlockId, block: &Block) -> Found {
+    pub(super) fn add(&self, key: Key, id: BlockId, block: &Block) -> BlockEntry {
         let head = &self.heads[chain_of(key, CHAINS)];
-        let line = Line {
+        let line = PoolIndexLine {
             key,
             hot: block.hot,
             retired: AtomicBool::new(false),
@@ -84,9 +84,9 @@ impl PoolIndex {
     }
 }
 
-impl Line {
-    fn found(&self, at: u32) -> Found {
-        Found {
+impl PoolIndexLine {
+    fn found(&self, at: u32) -> BlockEntry {
+        BlockEntry {
             id: POOLED | (at - 1),
             entry: self.entry,
             indirect_entry: self.indirect_entry,

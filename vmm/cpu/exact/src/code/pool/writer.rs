@@ -12,7 +12,7 @@ use belljar_translate::host::cache::{CELL_BYTES, CodeMemory};
 use belljar_translate::host::emit::Emitter;
 use belljar_translate::host::exit_stub::BlockId;
 
-pub(super) struct Writer {
+pub(super) struct PoolWriter {
     pub memory: CodeMemory,
     pub emitter: Emitter,
     /// Number of cells in use.
@@ -25,7 +25,7 @@ pub(super) struct Writer {
     features: Vec<Features>,
 }
 
-impl Writer {
+impl PoolWriter {
     pub(super) fn new(memory: CodeMemory, emitter: Emitter) -> Self {
         Self {
             memory,

@@ -13,7 +13,7 @@ use belljar_translate::host::exit_stub::{BlockId, POOLED};
 
 use super::Store;
 use crate::code::form::{Form, Sought};
-use crate::code::index::Found;
+use crate::code::index::BlockEntry;
 use crate::code::pool::{PageBytes, Pool, address_in};
 
 impl Store {
@@ -90,7 +90,7 @@ impl Store {
         rip: u64,
         mode: Mode,
         sought: Sought,
-    ) -> Option<Found> {
+    ) -> Option<BlockEntry> {
         let pool = self.pool.as_ref()?;
         if !mode.is_poolable() {
             return None;
@@ -107,7 +107,7 @@ impl Store {
         physical: u64,
         mode: Mode,
         form: Form,
-    ) -> Option<Found> {
+    ) -> Option<BlockEntry> {
         let page = self.pages.pooled(physical, guest.rip)?;
         self.pool()
             .add(guest, address_in(page, physical), mode, form)

@@ -13,11 +13,11 @@ use belljar_translate::host::stubs;
 
 use super::Store;
 use crate::code::form::Sought;
-use crate::code::index::Found;
+use crate::code::index::BlockEntry;
 use crate::code::relative::relative;
 
 /// Host address of the `rel32` by which an entry thunk jumps to its block.
-fn hole_of(thunk: &Found) -> u64 {
+fn hole_of(thunk: &BlockEntry) -> u64 {
     thunk.entry + stubs::THUNK_HOLE
 }
 
@@ -35,13 +35,13 @@ impl Store {
         physical: u64,
         mode: Mode,
         sought: Sought,
-    ) -> Option<Found> {
+    ) -> Option<BlockEntry> {
         let (rip, mode) = self.relative_at(rip, mode)?;
         self.index.find((rip, physical, mode.bits()), sought)
     }
 
     /// The entry thunk at `rip` to the block at `physical`, if it leads to a block.
-    pub(crate) fn find_thunk(&self, rip: u64, physical: u64, mode: Mode) -> Option<Found> {
+    pub(crate) fn find_thunk(&self, rip: u64, physical: u64, mode: Mode) -> Option<BlockEntry> {
         let (_, relative) = self.relative_at(rip, mode)?;
         let thunk = self
             .thunks
@@ -56,8 +56,8 @@ impl Store {
         rip: u64,
         physical: u64,
         mode: Mode,
-        found: Found,
-    ) -> Option<Found> {
+        found: BlockEntry,
+    ) -> Option<BlockEntry> {
         let (_, relative) = self.relative_at(rip, mode)?;
         let key = (rip, physical, relative.bits());
         let thunk = match self.thunks.find(key, Sought::Best) {

@@ -6,9 +6,9 @@
 use belljar_cpu::Level;
 use iced_x86::code_asm::*;
 
-use super::{CODE, Sample, looped};
+use super::{CODE, CodeSample, looped};
 
-pub(super) fn hot() -> Vec<Sample> {
+pub(super) fn hot() -> Vec<CodeSample> {
     vec![
         looped("loads from one array", |a| {
             a.mov(rax, qword_ptr(rsi))?;
@@ -81,7 +81,7 @@ pub(super) fn hot() -> Vec<Sample> {
     ]
 }
 
-pub(super) fn hot_vectors() -> Vec<Sample> {
+pub(super) fn hot_vectors() -> Vec<CodeSample> {
     vec![
         looped("sse triad", |a| {
             a.movapd(xmm0, xmmword_ptr(rsi + rax))?;

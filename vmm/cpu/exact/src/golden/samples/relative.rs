@@ -5,10 +5,10 @@
 
 use iced_x86::code_asm::CodeAssembler;
 
-use super::{CODE, Sample, block, raw};
+use super::{CODE, CodeSample, block, raw};
 use belljar_translate::guest::size::CodeSize;
 
-pub(super) fn relative() -> Vec<Sample> {
+pub(super) fn relative() -> Vec<CodeSample> {
     vec![
         block("a call out of the page", |a| a.call(CODE + 0x1234)).relative(),
         block("a jump within the page", |a| a.jmp(CODE + 0x234)).relative(),

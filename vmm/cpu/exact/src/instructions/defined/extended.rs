@@ -40,7 +40,7 @@ pub(crate) struct Extended {
 
 /// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NumberClass {
     Zero,
     Denormal,
     Normal,
@@ -120,16 +120,16 @@ impl Extended {
         bytes
     }
 
-    pub(crate) fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> NumberClass {
         let integer = self.mantissa & INTEGER_BIT != 0;
         match self.exponent {
-            0 if self.mantissa == 0 => Kind::Zero,
-            0 => Kind::Denormal,
-            _ if !integer => Kind::Unsupported,
-            0x7fff if self.mantissa == INTEGER_BIT => Kind::Infinity,
-            0x7fff if self.mantissa & QUIET_BIT != 0 => Kind::QuietNan,
-            0x7fff => Kind::SignalingNan,
-            _ => Kind::Normal,
+            0 if self.mantissa == 0 => NumberClass::Zero,
+            0 => NumberClass::Denormal,
+            _ if !integer => NumberClass::Unsupported,
+            0x7fff if self.mantissa == INTEGER_BIT => NumberClass::Infinity,
+            0x7fff if self.mantissa & QUIET_BIT != 0 => NumberClass::QuietNan,
+            0x7fff => NumberClass::SignalingNan,
+            _ => NumberClass::Normal,
         }
     }
 

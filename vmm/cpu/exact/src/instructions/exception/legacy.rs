@@ -7,7 +7,7 @@
 use belljar_cpu::{Segment, SegmentRegister};
 use belljar_translate::architecture::{attribute, flag, vector};
 
-use super::{IN_IDT, Source};
+use super::{EventSource, IN_IDT};
 use crate::processor::state::Fault;
 use crate::processor::vcpu::ExactVcpu;
 
@@ -46,7 +46,7 @@ impl ExactVcpu {
         &mut self,
         number: u8,
         error: Option<u32>,
-        source: Source,
+        source: EventSource,
     ) -> Result<(), Fault> {
         if self.state.is_protected() {
             self.enter_gate(number, error, source)
@@ -89,7 +89,7 @@ impl ExactVcpu {
         self.system_write(stack.address(), &value.to_le_bytes()[..size])
     }
 
-    fn legacy_gate(&mut self, number: u8, source: Source) -> Result<Gate, Fault> {
+    fn legacy_gate(&mut self, number: u8, source: EventSource) -> Result<Gate, Fault> {
         let idt = self.state.idt();
         let external = source.external_bit();
         let refuse = |vector| Fault {
@@ -110,7 +110,7 @@ impl ExactVcpu {
             14 | 15 => 4,
             _ => return Err(refuse(vector::PROTECTION)),
         };
-        if source == Source::Software && level < self.state.privilege() {
+        if source == EventSource::Software && level < self.state.privilege() {
             return Err(refuse(vector::PROTECTION));
         }
         if raw[5] & 0x80 == 0 {
@@ -125,7 +125,12 @@ impl ExactVcpu {
         })
     }
 
-    fn enter_gate(&mut self, number: u8, error: Option<u32>, source: Source) -> Result<(), Fault> {
+    fn enter_gate(
+        &mut self,
+        number: u8,
+        error: Option<u32>,
+        source: EventSource,
+    ) -> Result<(), Fault> {
         let gate = self.legacy_gate(number, source)?;
         let code = self.gate_code(gate.selector)?;
         let old_level = self.state.privilege();
@@ -142,7 +147,7 @@ impl ExactVcpu {
         };
         self.check_target(&code, gate.offset)?;
         let mut rflags = self.rflags();
-        if source == (Source::Exception { restarts: true }) {
+        if source == (EventSource::Exception { restarts: true }) {
             rflags |= flag::RF;
         }
         if level < old_level {

@@ -5,7 +5,7 @@
 //! detected, nor are breakpoints on ports.
 
 use belljar_translate::architecture::{flag, vector};
-use belljar_translate::guest::analyse::{Class, classify};
+use belljar_translate::guest::analyse::{InstructionClass, classify};
 use iced_x86::{Instruction, Register};
 
 use super::debug::STATUS_BREAKPOINTS;
@@ -78,7 +78,11 @@ impl ExactVcpu {
     pub(crate) fn data_breakpoints(&mut self) -> u64 {
         let (instruction, features) = self.present_instruction();
         let class = classify(&instruction, &features);
-        if matches!(class, Class::Fault(_) | Class::Nop | Class::Lea) || instruction.is_vsib() {
+        if matches!(
+            class,
+            InstructionClass::Fault(_) | InstructionClass::Nop | InstructionClass::Lea
+        ) || instruction.is_vsib()
+        {
             return 0;
         }
         let mut accesses = self.accesses(&instruction, instruction.memory_size().size());

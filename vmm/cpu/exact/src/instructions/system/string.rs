@@ -20,7 +20,7 @@ mod cost;
 mod operation;
 
 use cost::Trail;
-use operation::{Operation, StringOp, accumulator, address_size, counter, parse, pointer};
+use operation::{StringOp, StringOperation, accumulator, address_size, counter, parse, pointer};
 
 /// Number of repetitions that count as one instruction: more than an operating system requests at
 /// once, and few enough to prevent a huge count from stopping the clock.
@@ -108,7 +108,10 @@ impl ExactVcpu {
                 return Ok(Done::Again(store));
             }
             let equal = self.context.flags & ZF != 0;
-            let compares = matches!(op.operation, Operation::Scan | Operation::Compare);
+            let compares = matches!(
+                op.operation,
+                StringOperation::Scan | StringOperation::Compare
+            );
             if compares && equal == op.until_equal {
                 return Ok(Done::Next);
             }
@@ -168,32 +171,32 @@ impl ExactVcpu {
     /// Processes one element. `Some` ends the instruction for now.
     fn element(&mut self, op: StringOp) -> Result<Option<Done>, Stop> {
         match op.operation {
-            Operation::Move => {
+            StringOperation::Move => {
                 let value = self.load_element(self.source(op), op.size)?;
                 self.store_element(op, value, true)?;
             }
-            Operation::Store => {
+            StringOperation::Store => {
                 let value = self.context.gpr[0] & mask(op.size);
                 self.store_element(op, value, false)?;
             }
-            Operation::Load => {
+            StringOperation::Load => {
                 let value = self.load_element(self.source(op), op.size)?;
                 self.set_register(accumulator(op.size), value);
                 self.advance(op, Register::RSI, 1);
             }
-            Operation::Scan => {
+            StringOperation::Scan => {
                 let value = self.load_element(self.target(op), op.size)?;
                 self.compare_flags(self.context.gpr[0] & mask(op.size), value, op.size);
                 self.advance(op, Register::RDI, 1);
             }
-            Operation::Compare => {
+            StringOperation::Compare => {
                 let left = self.load_element(self.source(op), op.size)?;
                 let right = self.load_element(self.target(op), op.size)?;
                 self.compare_flags(left, right, op.size);
                 self.advance(op, Register::RSI, 1);
                 self.advance(op, Register::RDI, 1);
             }
-            Operation::Input | Operation::Output => return self.port_element(op),
+            StringOperation::Input | StringOperation::Output => return self.port_element(op),
         }
         Ok(None)
     }
@@ -211,7 +214,7 @@ impl ExactVcpu {
         let port = self.context.gpr[Registers::RDX] as u16;
         let len = op.size as u8;
         self.require_ports(port, len)?;
-        if op.operation == Operation::Output {
+        if op.operation == StringOperation::Output {
             let data = self.load_element(self.source(op), op.size)? as u32;
             self.advance(op, Register::RSI, 1);
             let exit = Exit::PioWrite { port, len, data };
@@ -249,7 +252,7 @@ impl ExactVcpu {
         let suits = op.repeat
             && self.runs_straight(op)
             && self.state.flags & flag::DF == 0
-            && matches!(op.operation, Operation::Move | Operation::Store);
+            && matches!(op.operation, StringOperation::Move | StringOperation::Store);
         if !suits {
             return Ok(false);
         }
@@ -259,13 +262,13 @@ impl ExactVcpu {
         let result = loop {
             let from = |at: u64| at.wrapping_add(done * op.size as u64);
             let left = wanted - done;
-            match self.bulk_piece(op, (from(source), from(target)), left, trail) {
+            match self.bulk_piece(op, from(source), from(target), left, trail) {
                 Ok(elements) if elements > 0 => done += elements,
                 other => break other,
             }
         };
         if done > 0 {
-            if op.operation == Operation::Move {
+            if op.operation == StringOperation::Move {
                 self.advance(op, Register::RSI, done);
             }
             self.advance(op, Register::RDI, done);
@@ -279,7 +282,8 @@ impl ExactVcpu {
     fn bulk_piece(
         &mut self,
         op: StringOp,
-        (from, to): (u64, u64),
+        from: u64,
+        to: u64,
         most: u64,
         trail: &mut Trail,
     ) -> Result<u64, Stop> {
@@ -288,7 +292,7 @@ impl ExactVcpu {
         let wanted = most.saturating_mul(size);
         // For an element that crosses pages, the load, with its faults, must precede the store.
         let crosses = |at: u64| at % PAGE_SIZE + size > PAGE_SIZE;
-        let moves = op.operation == Operation::Move;
+        let moves = op.operation == StringOperation::Move;
         if wanted == 0 || crosses(to) || (moves && crosses(from)) {
             return Ok(0);
         }

@@ -8,7 +8,7 @@ use belljar_translate::architecture::{cr0, flag};
 use belljar_translate::guest::analyse::helper::is_bit_string;
 use belljar_translate::guest::analyse::masked::is_masked;
 use belljar_translate::guest::analyse::operands::operand_access;
-use belljar_translate::guest::analyse::{Class, classify};
+use belljar_translate::guest::analyse::{InstructionClass, classify};
 use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
 
 use super::refine::{has_pending_x87, waits_for_x87};
@@ -52,7 +52,7 @@ impl ExactVcpu {
         let (instruction, features) = self.present_instruction();
         let class = classify(&instruction, &features);
         let op_code = instruction.code().op_code();
-        if matches!(class, Class::Fault(_) | Class::Nop | Class::Lea)
+        if matches!(class, InstructionClass::Fault(_) | InstructionClass::Nop | InstructionClass::Lea)
             || op_code.is_privileged()
             || op_code.is_input_output()
             || instruction.is_vsib()

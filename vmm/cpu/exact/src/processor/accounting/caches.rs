@@ -9,7 +9,7 @@ use belljar_translate::prices::timing::{CacheModel, LINE_BYTES, TICKS_PER_CYCLE}
 const EMPTY: u64 = u64::MAX;
 
 /// A level: its sets in order, each with its lines from the most to the least recently used one.
-struct Level {
+struct LevelSets {
     lines: Box<[u64]>,
     ways: usize,
     set_mask: u64,
@@ -18,7 +18,7 @@ struct Level {
 
 /// The place in which an access found its line, with its cost in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum LineLocation {
     /// In the first level.
     Nearest,
     /// In a level further from the processor.
@@ -27,7 +27,7 @@ pub(crate) enum Found {
     Memory(u32),
 }
 
-impl Found {
+impl LineLocation {
     pub(crate) fn cycles(self) -> u32 {
         match self {
             Self::Nearest => 0,
@@ -41,7 +41,7 @@ pub(crate) type Contents = Vec<Vec<u64>>;
 
 /// A processor's data caches.
 pub(crate) struct Caches {
-    levels: Box<[Level]>,
+    levels: Box<[LevelSets]>,
     memory: u32,
     /// Ticks of the most expensive access to a line.
     worst: i64,
@@ -73,7 +73,7 @@ impl Caches {
 
     /// Empty caches; `model` must be [checked](CacheModel::check).
     pub(crate) fn new(model: &CacheModel) -> Self {
-        let level = |level: &belljar_translate::prices::timing::CacheLevel| Level {
+        let level = |level: &belljar_translate::prices::timing::CacheLevel| LevelSets {
             lines: vec![EMPTY; (level.bytes / LINE_BYTES) as usize].into(),
             ways: level.ways as usize,
             set_mask: level.sets() - 1,
@@ -94,7 +94,7 @@ impl Caches {
     }
 
     /// The place in which an access to line number `line` would find it. Changes nothing.
-    pub(crate) fn probe(&self, line: u64) -> Found {
+    pub(crate) fn probe(&self, line: u64) -> LineLocation {
         let found = self
             .levels
             .iter()
@@ -104,7 +104,7 @@ impl Caches {
 
     /// Accesses line number `line`; also returns the previously last used line of the first level's
     /// set, if it was another one.
-    pub(crate) fn access(&mut self, line: u64) -> (Found, Option<u64>) {
+    pub(crate) fn access(&mut self, line: u64) -> (LineLocation, Option<u64>) {
         let before = self.levels.first().map(|level| level.set(line)[0]);
         let found = self.levels.iter_mut().position(|level| level.touch(line));
         (
@@ -113,16 +113,16 @@ impl Caches {
         )
     }
 
-    fn found(&self, level: Option<usize>) -> Found {
+    fn found(&self, level: Option<usize>) -> LineLocation {
         match level {
-            Some(0) => Found::Nearest,
-            Some(level) => Found::Cache(self.levels[level].latency),
-            None => Found::Memory(self.memory),
+            Some(0) => LineLocation::Nearest,
+            Some(level) => LineLocation::Cache(self.levels[level].latency),
+            None => LineLocation::Memory(self.memory),
         }
     }
 }
 
-impl Level {
+impl LevelSets {
     fn set(&self, line: u64) -> &[u64] {
         let start = (line & self.set_mask) as usize * self.ways;
         &self.lines[start..start + self.ways]
@@ -167,14 +167,14 @@ mod tests {
             assert_eq!(probed, found);
             (found, before)
         };
-        assert_eq!(go(0), (Found::Memory(200), None));
-        assert_eq!(go(0), (Found::Nearest, None));
-        assert_eq!(go(2), (Found::Memory(200), Some(0)));
-        assert_eq!(go(0), (Found::Nearest, Some(2)));
-        assert_eq!(go(4), (Found::Memory(200), Some(0)));
-        assert_eq!(go(0), (Found::Nearest, Some(4)));
-        assert_eq!(go(2), (Found::Cache(14), Some(0)));
-        assert_eq!(go(4), (Found::Cache(14), Some(2)));
-        assert_eq!(go(1), (Found::Memory(200), None));
+        assert_eq!(go(0), (LineLocation::Memory(200), None));
+        assert_eq!(go(0), (LineLocation::Nearest, None));
+        assert_eq!(go(2), (LineLocation::Memory(200), Some(0)));
+        assert_eq!(go(0), (LineLocation::Nearest, Some(2)));
+        assert_eq!(go(4), (LineLocation::Memory(200), Some(0)));
+        assert_eq!(go(0), (LineLocation::Nearest, Some(4)));
+        assert_eq!(go(2), (LineLocation::Cache(14), Some(0)));
+        assert_eq!(go(4), (LineLocation::Cache(14), Some(2)));
+        assert_eq!(go(1), (LineLocation::Memory(200), None));
     }
 }

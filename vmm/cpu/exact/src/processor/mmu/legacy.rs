@@ -7,7 +7,9 @@
 use belljar_cpu::{Access, SystemRegisters};
 use belljar_translate::architecture::{cr0, efer};
 
-use super::{Memory, RESERVED_ADDRESS, Request, entry, error, error_bits, is_allowed, mark};
+use super::{
+    Memory, RESERVED_ADDRESS, TranslationRequest, entry, error, error_bits, is_allowed, mark,
+};
 use crate::processor::state::Fault;
 
 const CR4_PSE: u64 = 1 << 4;
@@ -24,7 +26,7 @@ pub(super) fn translate(
     memory: &Memory,
     system: &SystemRegisters,
     linear: u64,
-    request: Request,
+    request: TranslationRequest,
 ) -> Result<u64, Fault> {
     if system.cr4 & CR4_PAE != 0 {
         three_levels(memory, system, linear, request)
@@ -37,7 +39,7 @@ fn two_levels(
     memory: &Memory,
     system: &SystemRegisters,
     linear: u64,
-    request: Request,
+    request: TranslationRequest,
 ) -> Result<u64, Fault> {
     let fault = |bits| Fault::page(linear, bits | error_bits(request, system));
     let directory_at = (system.cr3 & 0xffff_f000) + (linear >> 22) * 4;
@@ -90,7 +92,7 @@ fn three_levels(
     memory: &Memory,
     system: &SystemRegisters,
     linear: u64,
-    request: Request,
+    request: TranslationRequest,
 ) -> Result<u64, Fault> {
     let fault = |bits| Fault::page(linear, bits | error_bits(request, system));
     let no_execute_on = system.efer & efer::NXE != 0;

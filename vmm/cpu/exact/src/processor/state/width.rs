@@ -6,13 +6,13 @@ use belljar_cpu::{Segment, SegmentRegister};
 use belljar_translate::architecture::{attribute, cr0, efer};
 use belljar_translate::guest::size::{CodeSize, Nulls};
 
-use crate::processor::state::State;
+use crate::processor::state::ArchitecturalState;
 
 pub(crate) fn is_big(segment: &Segment) -> bool {
     segment.attributes & attribute::BIG != 0
 }
 
-impl State {
+impl ArchitecturalState {
     /// The code size of CS.
     pub(crate) fn code_size(&self) -> CodeSize {
         use SegmentRegister::{Cs, Ds, Es, Ss};

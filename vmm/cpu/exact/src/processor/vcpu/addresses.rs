@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use belljar_cpu::{Access, PAGE_SIZE};
 use belljar_translate::context::SLOTS;
 
-use crate::processor::mmu::Mapping;
+use crate::processor::mmu::PageMapping;
 
 /// Number of cached code pages.
 pub(crate) const FETCHED: usize = 64;
@@ -55,7 +55,7 @@ pub(crate) struct LocalPages {
 impl LocalPages {
     pub(crate) const MOST: usize = 32;
 
-    pub(crate) fn note(&mut self, linear: u64, mapping: &Mapping, access: Access) {
+    pub(crate) fn note(&mut self, linear: u64, mapping: &PageMapping, access: Access) {
         let page = linear & !(PAGE_SIZE - 1);
         if self.too_many {
             return;

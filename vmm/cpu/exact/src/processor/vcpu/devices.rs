@@ -15,7 +15,7 @@ pub(crate) const DEVICE_BYTES: usize = 8;
 
 /// All pending state between an instruction and its devices.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingAccesses {
     /// The answer to the last read exit.
     pub(crate) answer: Answer,
     /// The answers before it.

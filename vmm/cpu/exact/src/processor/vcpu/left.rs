@@ -44,7 +44,8 @@ impl Uncovered {
     /// The data for ending a turn at an exit stub of `block`.
     pub(crate) fn new(
         block: &Block,
-        (site, generation): (ExitStubId, u64),
+        site: ExitStubId,
+        generation: u64,
         allocation: Allocation,
     ) -> Self {
         Self {

@@ -14,7 +14,7 @@ mod calls;
 use super::*;
 use crate::host::breakpoints::Breakpoints;
 use crate::host::ioctl;
-use crate::host::means::Wanted;
+use crate::host::means::RequestedMeans;
 use crate::host::tsc::TscControl;
 
 /// `rdtsc; shl rdx, 32; or rax, rdx; out 0x80, al; jmp` to the beginning.
@@ -28,24 +28,24 @@ const LONG: u64 = 1 << 28;
 
 /// A processor with `code`; `None`, with a message, if there is no KVM.
 fn guest(code: &[u8]) -> Option<KvmVcpu> {
-    guest_by(Wanted::default(), code)
+    guest_by(RequestedMeans::default(), code)
 }
 
-fn by(breakpoints: Breakpoints) -> Wanted {
-    Wanted {
+fn by(breakpoints: Breakpoints) -> RequestedMeans {
+    RequestedMeans {
         breakpoints: Some(breakpoints),
         tsc: None,
     }
 }
 
-fn moved_by(tsc: TscControl) -> Wanted {
-    Wanted {
+fn moved_by(tsc: TscControl) -> RequestedMeans {
+    RequestedMeans {
         breakpoints: None,
         tsc: Some(tsc),
     }
 }
 
-fn guest_by(wanted: Wanted, code: &[u8]) -> Option<KvmVcpu> {
+fn guest_by(wanted: RequestedMeans, code: &[u8]) -> Option<KvmVcpu> {
     let breakpoints = wanted.breakpoints.unwrap_or(Breakpoints::Hardware);
     let opened = Host::open().and_then(|host| Ok((Means::on(&host, breakpoints, wanted)?, host)));
     match opened {
@@ -65,7 +65,7 @@ fn sound_guest(code: &[u8]) -> Option<KvmVcpu> {
     sound_guest_by(by(Breakpoints::Hardware), code)
 }
 
-fn sound_guest_by(wanted: Wanted, code: &[u8]) -> Option<KvmVcpu> {
+fn sound_guest_by(wanted: RequestedMeans, code: &[u8]) -> Option<KvmVcpu> {
     match crate::probe(wanted) {
         Ok(_) => guest_by(wanted, code),
         Err(error) => {

@@ -53,7 +53,7 @@ const GDTR: u64 = DATA + 0x100;
 const IDTR: u64 = DATA + 0x110;
 
 /// The program, other contents of memory, and the continuation of a traced call.
-pub(super) struct Program {
+pub(super) struct ProbeProgram {
     pub code: Vec<u8>,
     pub data: Vec<(u64, Vec<u8>)>,
     pub behind_call: u64,
@@ -71,7 +71,7 @@ struct Labels {
 }
 
 /// Assembles it.
-pub(super) fn assemble() -> Result<Program, IcedError> {
+pub(super) fn assemble() -> Result<ProbeProgram, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     let mut labels = Labels {
         wrong: a.create_label(),
@@ -102,7 +102,7 @@ pub(super) fn assemble() -> Result<Program, IcedError> {
     ];
     let mut data = vec![(GDTR, pointer(55, GDT)), (IDTR, pointer(0xfff, IDT))];
     data.extend(gates.map(|(vector, at)| (IDT + 16 * u64::from(vector), gate(at))));
-    Ok(Program {
+    Ok(ProbeProgram {
         behind_call: place(&labels.behind_call)?,
         code: assembled.inner.code_buffer,
         data,

@@ -274,7 +274,7 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions};
 
     use super::*;
-    use crate::guest::analyse::{Class, classify};
+    use crate::guest::analyse::{InstructionClass, classify};
     use crate::guest::features::Features;
     use crate::guest::size::CodeSize;
 
@@ -329,7 +329,10 @@ mod tests {
             seen.extend(helper);
             // Operands of odd sizes are refused at execution.
             let odd = !(1..=64).contains(&instruction.memory_size().size());
-            if classify(instruction, &features) == Class::Helper && helper.is_none() && !odd {
+            if classify(instruction, &features) == InstructionClass::Helper
+                && helper.is_none()
+                && !odd
+            {
                 lost.insert(format!("{:?}", instruction.code()));
             }
         });

@@ -5,23 +5,25 @@
 
 use iced_x86::{Code, Instruction};
 
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::guest::size::CodeSize;
 
 /// The class of an instruction of 16- or 32-bit code, if it differs from 64-bit code.
-pub(crate) fn classify(instruction: &Instruction, size: CodeSize) -> Option<Class> {
+pub(crate) fn classify(instruction: &Instruction, size: CodeSize) -> Option<InstructionClass> {
     use Code as C;
     let flat = size == CodeSize::Flat32;
     Some(match instruction.code() {
-        C::Jmp_rel8_16 | C::Jmp_rel8_32 | C::Jmp_rel16 | C::Jmp_rel32_32 => Class::Jump,
-        C::Jmp_rm32 => Class::JumpIndirect,
-        C::Call_rel32_32 if flat => Class::Call,
-        C::Call_rm32 if flat => Class::CallIndirect,
-        C::Retnd | C::Retnd_imm16 if flat => Class::Ret,
-        C::Leaved if flat => Class::Leave,
-        C::Push_r32 | C::Push_rm32 | C::Pushd_imm32 | C::Pushd_imm8 if flat => Class::Push,
-        C::Pop_r32 if flat => Class::Pop,
-        _ if instruction.is_jcc_short_or_near() => Class::JumpIf,
+        C::Jmp_rel8_16 | C::Jmp_rel8_32 | C::Jmp_rel16 | C::Jmp_rel32_32 => InstructionClass::Jump,
+        C::Jmp_rm32 => InstructionClass::JumpIndirect,
+        C::Call_rel32_32 if flat => InstructionClass::Call,
+        C::Call_rm32 if flat => InstructionClass::CallIndirect,
+        C::Retnd | C::Retnd_imm16 if flat => InstructionClass::Ret,
+        C::Leaved if flat => InstructionClass::Leave,
+        C::Push_r32 | C::Push_rm32 | C::Pushd_imm32 | C::Pushd_imm8 if flat => {
+            InstructionClass::Push
+        }
+        C::Pop_r32 if flat => InstructionClass::Pop,
+        _ if instruction.is_jcc_short_or_near() => InstructionClass::JumpIf,
         C::Jecxz_rel8_16
         | C::Jecxz_rel8_32
         | C::Loop_rel8_16_ECX
@@ -29,7 +31,7 @@ pub(crate) fn classify(instruction: &Instruction, size: CodeSize) -> Option<Clas
         | C::Loope_rel8_16_ECX
         | C::Loope_rel8_32_ECX
         | C::Loopne_rel8_16_ECX
-        | C::Loopne_rel8_32_ECX => Class::JumpIf,
+        | C::Loopne_rel8_32_ECX => InstructionClass::JumpIf,
         _ => return None,
     })
 }

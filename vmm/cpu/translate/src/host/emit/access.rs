@@ -20,7 +20,7 @@ pub(super) const FIRST_SPILLED: u8 = 14;
 
 /// An open access: state for the code of a miss, which is emitted later.
 #[must_use]
-pub(super) struct Access {
+pub(super) struct OpenAccess {
     cold: Option<usize>,
     resume: u32,
 }
@@ -79,10 +79,10 @@ impl Emitter {
         size: u16,
         write: bool,
         flags_dead: bool,
-    ) -> (Operand, Access) {
+    ) -> (Operand, OpenAccess) {
         if let Some(group) = self.plan.uses.get(self.index as usize).copied().flatten() {
             let operand = self.grouped(address, group);
-            let access = Access {
+            let access = OpenAccess {
                 cold: None,
                 resume: 0,
             };
@@ -102,7 +102,7 @@ impl Emitter {
         size: u16,
         write: bool,
         flags_dead: bool,
-    ) -> (Operand, Access) {
+    ) -> (Operand, OpenAccess) {
         let access = self.begin_access(size, write, flags_dead);
         let operand = Operand {
             base: S0,
@@ -189,7 +189,7 @@ impl Emitter {
     /// Checks the `size` bytes at linear address S0; then S0 is an offset in a
     /// page and S1 the page's host address, so that `[S0 + S1]` is the operand.
     /// Must be followed by the access and [`end_access`](Self::end_access).
-    pub(super) fn begin_access(&mut self, size: u16, write: bool, flags_dead: bool) -> Access {
+    pub(super) fn begin_access(&mut self, size: u16, write: bool, flags_dead: bool) -> OpenAccess {
         let reach = if self.lines {
             Reach::line(self.mode.user, write)
         } else {
@@ -232,7 +232,7 @@ impl Emitter {
                 restore: form == CheckForm::Difference,
             },
         });
-        Access {
+        OpenAccess {
             cold: Some(self.cold.len() - 1),
             resume: self.asm.offset(),
         }
@@ -250,7 +250,7 @@ impl Emitter {
 
     /// Ends the access begun by [`open`](Self::open): a store into the bounce buffer repeats the
     /// code between the two.
-    pub(super) fn end_access(&mut self, access: Access) {
+    pub(super) fn end_access(&mut self, access: OpenAccess) {
         let end = self.asm.offset();
         if let Some(cold) = access.cold
             && let ColdKind::Miss { resume, body, .. } = &mut self.cold[cold].kind

@@ -28,7 +28,7 @@ struct Miss {
 
 impl Emitter {
     /// Emits all deferred code; returns the block's exit stubs.
-    pub(super) fn emit_cold(&mut self, (block, first): (u32, ExitStubId)) -> Vec<ExitStub> {
+    pub(super) fn emit_cold(&mut self, block: u32, first: ExitStubId) -> Vec<ExitStub> {
         let mut sites = ExitStubs {
             block,
             first,
@@ -76,7 +76,7 @@ impl Emitter {
                 self.asm.bytes(&i64::from(instructions).to_le_bytes());
             }
             ColdKind::Group { group, resume } => {
-                self.cold_check((group, resume), cold.in_guarded_loop, sites);
+                self.cold_check(group, resume, cold.in_guarded_loop, sites);
             }
             ColdKind::Miss {
                 size,
@@ -147,7 +147,8 @@ impl Emitter {
 
     fn cold_check(
         &mut self,
-        (group, resume): (usize, u32),
+        group: usize,
+        resume: u32,
         in_guarded_loop: bool,
         sites: &mut ExitStubs,
     ) {

@@ -8,7 +8,7 @@
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use super::Emitter;
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::guest::decode::{Follow, GuestInstruction};
 use crate::guest::features::Features;
 use crate::host::asm::{RSP, Reg};
@@ -65,18 +65,20 @@ impl Emitter {
         let checked = uses.is_some_and(Option::is_some);
         let instruction = &guest.instruction;
         match guest.class {
-            Class::Nop => true,
-            Class::Jump => guest.follow == Follow::Target,
-            Class::JumpIf => matches!(guest.follow, Follow::Taken | Follow::NotTaken),
-            Class::Call => checked && guest.follow == Follow::Target,
-            Class::Ret => checked && guest.follow != Follow::Leave,
-            Class::Push | Class::Pop => checked && !names_stack(instruction),
-            Class::Lea => {
+            InstructionClass::Nop => true,
+            InstructionClass::Jump => guest.follow == Follow::Target,
+            InstructionClass::JumpIf => matches!(guest.follow, Follow::Taken | Follow::NotTaken),
+            InstructionClass::Call => checked && guest.follow == Follow::Target,
+            InstructionClass::Ret => checked && guest.follow != Follow::Leave,
+            InstructionClass::Push | InstructionClass::Pop => checked && !names_stack(instruction),
+            InstructionClass::Lea => {
                 let base = instruction.memory_base().full_register();
                 base != Register::RSP && !names_stack(instruction)
             }
-            Class::Plain => computes(instruction) && !names_stack(instruction),
-            Class::Memory { .. } => checked && computes(instruction) && !names_stack(instruction),
+            InstructionClass::Plain => computes(instruction) && !names_stack(instruction),
+            InstructionClass::Memory { .. } => {
+                checked && computes(instruction) && !names_stack(instruction)
+            }
             _ => false,
         }
     }

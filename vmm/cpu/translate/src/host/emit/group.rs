@@ -10,7 +10,7 @@ use iced_x86::{Instruction, Register};
 use super::access::{Address, CONDITION_ABOVE, FIRST_SPILLED};
 use super::{ColdKind, Emitter};
 use crate::context::{SLOT_CLUSTER, SLOTS, at};
-use crate::guest::groups::Group;
+use crate::guest::groups::AccessGroup;
 use crate::host::asm::{Hole, Operand, Reg, S0, S1};
 
 impl Emitter {
@@ -149,7 +149,7 @@ impl Emitter {
     /// Looks up the TLB for the address in S0. If it has the page and the group's range lies in it,
     /// S1 and the slot's word get the difference of host and guest addresses.
     fn look_into_tlb(&mut self, group: usize) -> Hole {
-        let Group { write, .. } = self.plan.groups[group];
+        let AccessGroup { write, .. } = self.plan.groups[group];
         let span = i32::from(self.plan.groups[group].span());
         let (slot, user) = (self.slot(group), self.mode.user);
         self.table_index();
@@ -164,7 +164,7 @@ impl Emitter {
     /// The slow path of [`check_by_tlb`](Self::check_by_tlb): a page missing in the TLB is left to
     /// the dispatcher, a range across the end of its page to a plain block.
     pub(super) fn cold_scattered(&mut self, group: usize, resume: u32) -> GroupExits {
-        let Group { write, .. } = self.plan.groups[group];
+        let AccessGroup { write, .. } = self.plan.groups[group];
         self.low_address(group, S0);
         let probe = self.asm.offset();
         self.table_index();
@@ -185,7 +185,7 @@ impl Emitter {
     /// Computes the linear address of a group's lowest byte, at the present instruction, in
     /// `target`, S0 or S1.
     pub(super) fn low_address(&mut self, group: usize, target: Reg) {
-        let Group { key, low, at, .. } = self.plan.groups[group];
+        let AccessGroup { key, low, at, .. } = self.plan.groups[group];
         if key.page.is_some() {
             self.guest_address(target, low as u64);
             return;
@@ -213,7 +213,7 @@ impl Emitter {
     /// contiguous range fills the slot. One that extends beyond it is left to a block that checks
     /// each access; other cases are left to the dispatcher.
     pub(super) fn cold_group(&mut self, group: usize, resume: u32) -> GroupExits {
-        let Group {
+        let AccessGroup {
             key, low, write, ..
         } = self.plan.groups[group];
         let span = self.plan.groups[group].span();

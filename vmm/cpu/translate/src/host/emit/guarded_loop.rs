@@ -14,9 +14,9 @@ use iced_x86::Register;
 use super::Emitter;
 use super::group::{CONDITION_ABOVE_OR_EQUAL, segment_base};
 use crate::context::{STEPS, at};
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::guest::decode::{Follow, GuestBlock, GuestInstruction};
-use crate::guest::groups::Group;
+use crate::guest::groups::AccessGroup;
 use crate::guest::strides::Family;
 use crate::host::asm::{Hole, RCX, S0, S1};
 use crate::host::shared::Counter;
@@ -180,7 +180,7 @@ impl Emitter {
     /// Computes in S0 the linear address of a group's lowest byte in the first round, plus `by`
     /// bytes: all terms are in registers then.
     fn first_address(&mut self, group: usize, by: i64) {
-        let Group { key, low, .. } = self.plan.groups[group];
+        let AccessGroup { key, low, .. } = self.plan.groups[group];
         let disp = (low + by) as i32;
         if key.segment != Register::None {
             self.asm.load(S0, segment_base(key.segment));
@@ -252,7 +252,7 @@ fn rounds_within_reach(family: &Family, values: Option<&[u64; 16]>) -> Option<i6
 
 /// True if `guest` runs without a check of the budget, and leaves the block only by jumps.
 fn is_plain(guest: &GuestInstruction) -> bool {
-    use Class as C;
+    use InstructionClass as C;
     let computes = matches!(
         guest.class,
         C::Plain | C::Lea | C::Nop | C::Memory { .. } | C::Push | C::Pop
@@ -262,11 +262,13 @@ fn is_plain(guest: &GuestInstruction) -> bool {
 
 /// True if `last`, the last of `block`, jumps to its beginning.
 fn leads_to(last: &GuestInstruction, block: &GuestBlock) -> bool {
-    matches!(last.class, Class::Jump | Class::JumpIf)
-        && match last.follow {
-            Follow::Leave => last.instruction.near_branch_target() == block.rip,
-            _ => block.end == block.rip,
-        }
+    matches!(
+        last.class,
+        InstructionClass::Jump | InstructionClass::JumpIf
+    ) && match last.follow {
+        Follow::Leave => last.instruction.near_branch_target() == block.rip,
+        _ => block.end == block.rip,
+    }
 }
 
 /// The low nibble of JL.

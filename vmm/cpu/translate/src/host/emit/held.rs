@@ -12,7 +12,7 @@ use iced_x86::Register;
 use super::access::FIRST_SPILLED;
 use super::{Emitter, GuardedLoop};
 use crate::context::{LENT, at};
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::guest::decode::{GuestBlock, GuestInstruction};
 use crate::host::allocation::{Lent, unused};
 use crate::host::asm::{Reg, S0, S1};
@@ -93,7 +93,10 @@ impl Emitter {
             return None;
         }
         let instruction = &guest.instruction;
-        let own = matches!(guest.class, Class::Memory { .. } | Class::JumpIndirect);
+        let own = matches!(
+            guest.class,
+            InstructionClass::Memory { .. } | InstructionClass::JumpIndirect
+        );
         let based = own && key.page.is_none() && {
             let base = instruction.memory_base();
             let direct = key.index.is_none() && (base.number() as u8) < FIRST_SPILLED;

@@ -9,7 +9,7 @@ use iced_x86::Instruction;
 use super::Emitter;
 use crate::architecture::vector;
 use crate::defined::reciprocal::{self, Approximation};
-use crate::guest::analyse::{Class, touches_x87};
+use crate::guest::analyse::{InstructionClass, touches_x87};
 use crate::guest::decode::{Follow, GuestInstruction};
 use crate::guest::rename::exchange;
 use crate::guest::size::CodeSize;
@@ -35,39 +35,43 @@ impl Emitter {
         }
         if let Some(approximation) = self.defines(instruction, guest.class) {
             let size = match guest.class {
-                Class::Memory { size, .. } => Some(size),
+                InstructionClass::Memory { size, .. } => Some(size),
                 _ => None,
             };
             return self.approximate(instruction, approximation, size, flags_dead);
         }
         match guest.class {
-            Class::Nop => {}
-            Class::Plain => self.plain(instruction),
-            Class::Lea => self.lea(instruction),
-            Class::Memory { size, write } => self.memory(instruction, size, write, flags_dead),
-            Class::Push => self.push(instruction, flags_dead),
-            Class::Pop => self.pop(instruction, flags_dead),
-            Class::Leave => self.leave_frame(flags_dead),
-            Class::Jump if follow == Follow::Target => {}
-            Class::Jump => self.jump_to_guest(instruction.near_branch_target()),
-            Class::JumpIf if follow == Follow::Leave => self.jump_if(instruction),
-            Class::JumpIf => self.side_exit(instruction, follow),
-            Class::Call => self.call(instruction, follow, flags_dead),
-            Class::Ret => self.ret(instruction, follow, flags_dead),
-            Class::JumpIndirect => self.jump_indirect(instruction, flags_dead),
-            Class::CallIndirect => self.call_indirect(instruction, flags_dead),
-            Class::ClearInterrupts => self.clear_interrupts(instruction),
-            Class::SetInterrupts => self.set_interrupts(instruction, follow),
-            Class::PushFlags => self.push_flags(flags_dead),
-            Class::SwapGs => self.swap_gs(instruction),
-            Class::ReadTsc => self.read_tsc(instruction),
-            Class::Repeat { size, moves } => self.repeat(instruction, size as u8, moves),
-            Class::BitString { size, write } => self.bit_string(instruction, size, write),
-            Class::ClearDirection => self.clear_direction(instruction),
-            Class::SystemCall => self.system_call(instruction),
-            Class::SystemReturn => self.system_return(instruction),
-            Class::Helper => self.helper(instruction),
-            Class::Fault(vector) => {
+            InstructionClass::Nop => {}
+            InstructionClass::Plain => self.plain(instruction),
+            InstructionClass::Lea => self.lea(instruction),
+            InstructionClass::Memory { size, write } => {
+                self.memory(instruction, size, write, flags_dead)
+            }
+            InstructionClass::Push => self.push(instruction, flags_dead),
+            InstructionClass::Pop => self.pop(instruction, flags_dead),
+            InstructionClass::Leave => self.leave_frame(flags_dead),
+            InstructionClass::Jump if follow == Follow::Target => {}
+            InstructionClass::Jump => self.jump_to_guest(instruction.near_branch_target()),
+            InstructionClass::JumpIf if follow == Follow::Leave => self.jump_if(instruction),
+            InstructionClass::JumpIf => self.side_exit(instruction, follow),
+            InstructionClass::Call => self.call(instruction, follow, flags_dead),
+            InstructionClass::Ret => self.ret(instruction, follow, flags_dead),
+            InstructionClass::JumpIndirect => self.jump_indirect(instruction, flags_dead),
+            InstructionClass::CallIndirect => self.call_indirect(instruction, flags_dead),
+            InstructionClass::ClearInterrupts => self.clear_interrupts(instruction),
+            InstructionClass::SetInterrupts => self.set_interrupts(instruction, follow),
+            InstructionClass::PushFlags => self.push_flags(flags_dead),
+            InstructionClass::SwapGs => self.swap_gs(instruction),
+            InstructionClass::ReadTsc => self.read_tsc(instruction),
+            InstructionClass::Repeat { size, moves } => self.repeat(instruction, size as u8, moves),
+            InstructionClass::BitString { size, write } => {
+                self.bit_string(instruction, size, write)
+            }
+            InstructionClass::ClearDirection => self.clear_direction(instruction),
+            InstructionClass::SystemCall => self.system_call(instruction),
+            InstructionClass::SystemReturn => self.system_return(instruction),
+            InstructionClass::Helper => self.helper(instruction),
+            InstructionClass::Fault(vector) => {
                 let hole = self.asm.jump();
                 self.leave_from(hole, ExitStubKind::Fault { vector }, false);
             }
@@ -75,8 +79,11 @@ impl Emitter {
     }
 
     /// The approximation that an instruction computes, unless the host's own is requested.
-    fn defines(&self, instruction: &Instruction, class: Class) -> Option<Approximation> {
-        let computes = matches!(class, Class::Plain | Class::Memory { .. });
+    fn defines(&self, instruction: &Instruction, class: InstructionClass) -> Option<Approximation> {
+        let computes = matches!(
+            class,
+            InstructionClass::Plain | InstructionClass::Memory { .. }
+        );
         if !computes || self.host_results {
             return None;
         }

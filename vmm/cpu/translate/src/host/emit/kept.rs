@@ -10,10 +10,10 @@ use iced_x86::OpKind;
 use super::Emitter;
 use super::deferred::computes;
 use crate::context::at;
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::guest::decode::GuestInstruction;
 use crate::guest::flags::names_no_flag;
-use crate::guest::groups::{Plan, Scattered, plan};
+use crate::guest::groups::{GroupPlan, Scattered, plan};
 use crate::guest::mode::Pace;
 use crate::guest::size::CodeSize;
 use crate::host::asm::{RAX, S1};
@@ -121,7 +121,7 @@ impl Emitter {
     }
 }
 
-fn grouped(plan: &Plan) -> usize {
+fn grouped(plan: &GroupPlan) -> usize {
     plan.uses.iter().flatten().count()
 }
 
@@ -130,17 +130,19 @@ fn grouped(plan: &Plan) -> usize {
 fn leaves_flags(guest: &GuestInstruction) -> bool {
     let instruction = &guest.instruction;
     match guest.class {
-        Class::Nop
-        | Class::Lea
-        | Class::Push
-        | Class::Pop
-        | Class::Leave
-        | Class::Jump
-        | Class::Call
-        | Class::Ret
-        | Class::JumpIndirect
-        | Class::CallIndirect => true,
-        Class::Plain | Class::Memory { .. } => names_no_flag(instruction) && computes(instruction),
+        InstructionClass::Nop
+        | InstructionClass::Lea
+        | InstructionClass::Push
+        | InstructionClass::Pop
+        | InstructionClass::Leave
+        | InstructionClass::Jump
+        | InstructionClass::Call
+        | InstructionClass::Ret
+        | InstructionClass::JumpIndirect
+        | InstructionClass::CallIndirect => true,
+        InstructionClass::Plain | InstructionClass::Memory { .. } => {
+            names_no_flag(instruction) && computes(instruction)
+        }
         _ => false,
     }
 }
@@ -149,9 +151,13 @@ fn leaves_flags(guest: &GuestInstruction) -> bool {
 fn accesses(guest: &GuestInstruction) -> usize {
     let in_memory = usize::from(guest.instruction.op0_kind() == OpKind::Memory);
     match guest.class {
-        Class::Memory { .. } | Class::Pop | Class::Leave | Class::Call | Class::Ret => 1,
-        Class::Push | Class::CallIndirect => 1 + in_memory,
-        Class::JumpIndirect => in_memory,
+        InstructionClass::Memory { .. }
+        | InstructionClass::Pop
+        | InstructionClass::Leave
+        | InstructionClass::Call
+        | InstructionClass::Ret => 1,
+        InstructionClass::Push | InstructionClass::CallIndirect => 1 + in_memory,
+        InstructionClass::JumpIndirect => in_memory,
         _ => 0,
     }
 }

@@ -8,7 +8,7 @@ use iced_x86::{Instruction, OpKind, Register};
 
 use super::Emitter;
 use crate::context::at;
-use crate::guest::analyse::Class;
+use crate::guest::analyse::InstructionClass;
 use crate::host::asm::{Asm, Operand, RBP, RSP, Reg, S0, S1};
 
 impl Asm {
@@ -72,23 +72,23 @@ impl Emitter {
     pub(super) fn legacy_instruction(
         &mut self,
         instruction: &Instruction,
-        class: Class,
+        class: InstructionClass,
         flags_dead: bool,
     ) -> bool {
         match class {
-            Class::Push => self.push32(instruction, flags_dead),
-            Class::Pop => self.pop32(instruction, flags_dead),
-            Class::Leave => self.leave_frame32(flags_dead),
-            Class::Call => {
+            InstructionClass::Push => self.push32(instruction, flags_dead),
+            InstructionClass::Pop => self.pop32(instruction, flags_dead),
+            InstructionClass::Leave => self.leave_frame32(flags_dead),
+            InstructionClass::Call => {
                 self.push_return_address32(instruction, flags_dead);
                 self.jump_to_guest(instruction.near_branch_target());
             }
-            Class::Ret => self.ret32(instruction, flags_dead),
-            Class::JumpIndirect => {
+            InstructionClass::Ret => self.ret32(instruction, flags_dead),
+            InstructionClass::JumpIndirect => {
                 self.branch_target32(instruction, flags_dead);
                 self.jump_cached();
             }
-            Class::CallIndirect => {
+            InstructionClass::CallIndirect => {
                 self.branch_target32(instruction, flags_dead);
                 self.asm.store(at::CARRIED, S0);
                 self.push_return_address32(instruction, flags_dead);

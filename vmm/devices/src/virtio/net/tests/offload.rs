@@ -55,7 +55,13 @@ fn cut(segment: u16) -> PacketHeader {
 }
 
 fn sent(driver: &mut Driver<Net>, header: PacketHeader, packet: &[u8]) -> Vec<Vec<u8>> {
-    driver.submit(1, &[Part::Data(&header.to_bytes(0)), Part::Data(packet)]);
+    driver.submit(
+        1,
+        &[
+            ChainBuffer::Data(&header.to_bytes(0)),
+            ChainBuffer::Data(packet),
+        ],
+    );
     let frames = driver.mmio.device_mut().take_frames();
     frames.into_iter().map(|(_, frame)| frame).collect()
 }

@@ -60,7 +60,7 @@ impl ExactVcpu {
         } else {
             [0; 64]
         };
-        self.check_lanes(instruction, (last, lanes, bytes))?;
+        self.check_lanes(instruction, last, lanes, bytes)?;
         for lane in 0..lanes {
             let place = lane * bytes..(lane + 1) * bytes;
             if self.is_masked_out(instruction, lane) {
@@ -92,7 +92,9 @@ impl ExactVcpu {
     fn check_lanes(
         &self,
         instruction: &Instruction,
-        (operand, lanes, bytes): (u32, usize, usize),
+        operand: u32,
+        lanes: usize,
+        bytes: usize,
     ) -> Result<(), Fault> {
         if instruction.op_kind(operand) == OpKind::Register {
             return Ok(());

@@ -5,7 +5,9 @@
 use belljar_translate::architecture::vector;
 use iced_x86::{Instruction, Mnemonic as M};
 
-use crate::instructions::defined::extended::{Control, Extended, Kind, Rounded, round, status};
+use crate::instructions::defined::extended::{
+    Control, Extended, NumberClass, Rounded, round, status,
+};
 use crate::instructions::defined::functions;
 use crate::instructions::defined::wide::Wide;
 use crate::instructions::done::Done;
@@ -20,7 +22,7 @@ struct Stack {
 }
 
 /// An instruction's effect on the stack.
-enum Outcome {
+enum StackEffect {
     /// None, because of an unmasked exception of its operands: only the status word changes.
     Nothing,
     /// The argument is too large: sets C2.
@@ -116,20 +118,23 @@ impl Computation {
     /// Checks the operands for invalid encodings and NaNs: `Err` with the result, or with `None`
     /// for an unmasked exception, if there are any.
     fn check(&mut self, operands: &[Extended]) -> Result<(), Option<Extended>> {
-        let kinds: Vec<Kind> = operands.iter().map(|operand| operand.kind()).collect();
-        if kinds.contains(&Kind::Unsupported) {
+        let kinds: Vec<NumberClass> = operands.iter().map(|operand| operand.kind()).collect();
+        if kinds.contains(&NumberClass::Unsupported) {
             return Err(self.invalid());
         }
-        let nans = operands
-            .iter()
-            .filter(|operand| matches!(operand.kind(), Kind::QuietNan | Kind::SignalingNan));
-        let signals = kinds.contains(&Kind::SignalingNan);
+        let nans = operands.iter().filter(|operand| {
+            matches!(
+                operand.kind(),
+                NumberClass::QuietNan | NumberClass::SignalingNan
+            )
+        });
+        let signals = kinds.contains(&NumberClass::SignalingNan);
         if signals && self.invalid().is_none() {
             return Err(None);
         }
         // The larger one, and of equal ones the positive one. A quiet one precedes a signaling one.
         let quiet_first = |operand: &&Extended| {
-            let is_quiet = operand.kind() == Kind::QuietNan;
+            let is_quiet = operand.kind() == NumberClass::QuietNan;
             (is_quiet && signals, operand.mantissa, !operand.negative)
         };
         if let Some(nan) = nans.max_by_key(quiet_first) {
@@ -142,7 +147,7 @@ impl Computation {
     fn note_denormals(&mut self, operands: &[Extended]) -> Option<()> {
         let any = operands
             .iter()
-            .any(|operand| operand.kind() == Kind::Denormal);
+            .any(|operand| operand.kind() == NumberClass::Denormal);
         if any {
             self.raised |= status::DENORMAL;
         }
@@ -166,7 +171,7 @@ impl ExactVcpu {
         if has_range(instruction.mnemonic()) {
             status &= !status::C2;
         }
-        if matches!(outcome, Outcome::OutOfRange) {
+        if matches!(outcome, StackEffect::OutOfRange) {
             status |= status::C2;
         }
         if !control.masks(status) {
@@ -174,13 +179,13 @@ impl ExactVcpu {
         }
         stack.set_status(status);
         match outcome {
-            Outcome::Nothing | Outcome::OutOfRange => {}
-            Outcome::Top(number) => stack.set(0, number),
-            Outcome::Push(below, number) => {
+            StackEffect::Nothing | StackEffect::OutOfRange => {}
+            StackEffect::Top(number) => stack.set(0, number),
+            StackEffect::Push(below, number) => {
                 stack.set(0, below);
                 stack.push(number);
             }
-            Outcome::Pop(number) => {
+            StackEffect::Pop(number) => {
                 stack.set(1, number);
                 stack.pop();
             }
@@ -203,7 +208,7 @@ fn pushes(mnemonic: M) -> bool {
 }
 
 /// The instruction's effect on the stack, and its exceptions.
-fn outcome(mnemonic: M, stack: &Stack) -> (Outcome, u16) {
+fn outcome(mnemonic: M, stack: &Stack) -> (StackEffect, u16) {
     let mut computation = Computation {
         control: stack.control(),
         raised: 0,
@@ -214,11 +219,11 @@ fn outcome(mnemonic: M, stack: &Stack) -> (Outcome, u16) {
             computation.invalid().map(|nan| spread(mnemonic, nan))
         }
         None if takes_two(mnemonic) => {
-            two(mnemonic, &mut computation, stack.get(1), stack.get(0)).map(Outcome::Pop)
+            two(mnemonic, &mut computation, stack.get(1), stack.get(0)).map(StackEffect::Pop)
         }
         None => one(mnemonic, &mut computation, stack.get(0)),
     };
-    (outcome.unwrap_or(Outcome::Nothing), computation.raised)
+    (outcome.unwrap_or(StackEffect::Nothing), computation.raised)
 }
 
 /// C1 if an operand is missing or the stack has no room; `None` if neither is the case.
@@ -230,60 +235,60 @@ fn broken_stack(mnemonic: M, stack: &Stack) -> Option<u16> {
 }
 
 /// Puts a NaN into all results.
-fn spread(mnemonic: M, nan: Extended) -> Outcome {
+fn spread(mnemonic: M, nan: Extended) -> StackEffect {
     match mnemonic {
-        _ if takes_two(mnemonic) => Outcome::Pop(nan),
-        _ if pushes(mnemonic) => Outcome::Push(nan, nan),
-        _ => Outcome::Top(nan),
+        _ if takes_two(mnemonic) => StackEffect::Pop(nan),
+        _ if pushes(mnemonic) => StackEffect::Push(nan, nan),
+        _ => StackEffect::Top(nan),
     }
 }
 
 /// Functions of one number. `None` if an unmasked exception prevents any change.
-fn one(mnemonic: M, computation: &mut Computation, x: Extended) -> Option<Outcome> {
+fn one(mnemonic: M, computation: &mut Computation, x: Extended) -> Option<StackEffect> {
     if let Err(result) = computation.check(&[x]) {
         return result.map(|nan| spread(mnemonic, nan));
     }
     match x.kind() {
-        Kind::Infinity if mnemonic != M::F2xm1 => {
+        NumberClass::Infinity if mnemonic != M::F2xm1 => {
             return computation.invalid().map(|nan| spread(mnemonic, nan));
         }
         // 2^x - 1 at both infinities.
-        Kind::Infinity if x.negative => {
-            return Some(Outcome::Top(Extended {
+        NumberClass::Infinity if x.negative => {
+            return Some(StackEffect::Top(Extended {
                 negative: true,
                 ..Extended::ONE
             }));
         }
-        Kind::Infinity => return Some(Outcome::Top(x)),
+        NumberClass::Infinity => return Some(StackEffect::Top(x)),
         _ => {}
     }
     computation.note_denormals(&[x])?;
     if mnemonic == M::F2xm1 {
-        return Some(Outcome::Top(power_less_one(computation, x)));
+        return Some(StackEffect::Top(power_less_one(computation, x)));
     }
-    if x.kind() == Kind::Zero {
+    if x.kind() == NumberClass::Zero {
         return Some(match mnemonic {
-            M::Fsin => Outcome::Top(x),
-            M::Fcos => Outcome::Top(Extended::ONE),
-            _ => Outcome::Push(x, Extended::ONE),
+            M::Fsin => StackEffect::Top(x),
+            M::Fcos => StackEffect::Top(Extended::ONE),
+            _ => StackEffect::Push(x, Extended::ONE),
         });
     }
     if mnemonic == M::Fptan {
         let Some(tangent) = functions::tangent(x.value()) else {
-            return Some(Outcome::OutOfRange);
+            return Some(StackEffect::OutOfRange);
         };
         let tangent = computation.rounded(tangent, true);
-        return Some(Outcome::Push(tangent, Extended::ONE));
+        return Some(StackEffect::Push(tangent, Extended::ONE));
     }
     let Some((sine, cosine)) = functions::sine_cosine(x.value()) else {
-        return Some(Outcome::OutOfRange);
+        return Some(StackEffect::OutOfRange);
     };
     Some(match mnemonic {
-        M::Fsin => Outcome::Top(computation.rounded(sine, true)),
-        M::Fcos => Outcome::Top(computation.rounded(cosine, true)),
+        M::Fsin => StackEffect::Top(computation.rounded(sine, true)),
+        M::Fcos => StackEffect::Top(computation.rounded(cosine, true)),
         _ => {
             let sine = computation.rounded(sine, true);
-            Outcome::Push(sine, computation.rounded(cosine, true))
+            StackEffect::Push(sine, computation.rounded(cosine, true))
         }
     })
 }
@@ -322,12 +327,12 @@ fn arc_tangent(computation: &mut Computation, y: Extended, x: Extended) -> Exten
         ..value
     };
     let vertical = match (y.kind(), x.kind()) {
-        (Kind::Infinity, Kind::Infinity) if x.negative => Some((3, 4)),
-        (Kind::Infinity, Kind::Infinity) => Some((1, 4)),
-        (Kind::Infinity, _) => Some((1, 2)),
-        (_, Kind::Infinity) | (Kind::Zero, _) if x.negative => Some((1, 1)),
-        (_, Kind::Infinity) | (Kind::Zero, _) => return Extended::zero(y.negative),
-        (_, Kind::Zero) => Some((1, 2)),
+        (NumberClass::Infinity, NumberClass::Infinity) if x.negative => Some((3, 4)),
+        (NumberClass::Infinity, NumberClass::Infinity) => Some((1, 4)),
+        (NumberClass::Infinity, _) => Some((1, 2)),
+        (_, NumberClass::Infinity) | (NumberClass::Zero, _) if x.negative => Some((1, 1)),
+        (_, NumberClass::Infinity) | (NumberClass::Zero, _) => return Extended::zero(y.negative),
+        (_, NumberClass::Zero) => Some((1, 2)),
         _ => None,
     };
     if let Some((numerator, denominator)) = vertical {
@@ -350,7 +355,7 @@ fn logarithm(
     x: Extended,
 ) -> Option<Extended> {
     let of = match x.kind() {
-        Kind::Infinity => None,
+        NumberClass::Infinity => None,
         _ if plus_one => Some(Wide::ONE.plus(x.value())),
         _ => Some(x.value()),
     };
@@ -358,20 +363,20 @@ fn logarithm(
         && if plus_one {
             of.is_none_or(|of| of.negative && !of.is_zero())
         } else {
-            x.kind() != Kind::Zero
+            x.kind() != NumberClass::Zero
         };
     let is_zero = of.is_some_and(Wide::is_zero);
     // The logarithm's sign, and whether it is zero.
-    let is_one =
-        x.kind() == Kind::Zero && plus_one || !plus_one && of.is_some_and(|of| of == Wide::ONE);
+    let is_one = x.kind() == NumberClass::Zero && plus_one
+        || !plus_one && of.is_some_and(|of| of == Wide::ONE);
     let falls = of.is_some_and(|of| of.exponent < 0 || is_zero) || plus_one && x.negative;
     let result_negative = y.negative != (falls || is_one && plus_one && x.negative);
     match (y.kind(), is_zero) {
         _ if negative => return computation.invalid(),
-        (Kind::Zero, true) => return computation.invalid(),
-        (Kind::Zero, _) if of.is_none() => return computation.invalid(),
-        (Kind::Infinity, _) if is_one => return computation.invalid(),
-        (Kind::Infinity, _) => {
+        (NumberClass::Zero, true) => return computation.invalid(),
+        (NumberClass::Zero, _) if of.is_none() => return computation.invalid(),
+        (NumberClass::Infinity, _) if is_one => return computation.invalid(),
+        (NumberClass::Infinity, _) => {
             computation.note_denormals(&[x])?;
             return Some(Extended::infinity(result_negative));
         }
@@ -386,7 +391,7 @@ fn logarithm(
     if of.is_none() {
         return Some(Extended::infinity(y.negative));
     }
-    if is_one || y.kind() == Kind::Zero {
+    if is_one || y.kind() == NumberClass::Zero {
         return Some(Extended::zero(result_negative));
     }
     let value = x.value();

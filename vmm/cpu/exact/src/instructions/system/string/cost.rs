@@ -6,13 +6,13 @@
 
 use belljar_translate::prices::timing::LINE_BYTES;
 
-use super::{Operation, StringOp};
+use super::{StringOp, StringOperation};
 use crate::processor::vcpu::ExactVcpu;
 
 /// The last lines accessed by a string instruction: the source's and the target's.
 pub(super) type Trail = [Option<u64>; 2];
 
-impl Operation {
+impl StringOperation {
     /// True for operations with a source in memory, and true for ones with a target in memory.
     pub(super) fn sides(self) -> [bool; 2] {
         match self {
@@ -67,7 +67,9 @@ impl ExactVcpu {
     /// or not: REP MOVS and REP STOS move 64 bytes at a time.
     pub(super) fn pay_elements(&mut self, op: StringOp, done: u64, paid: bool) {
         let units = match op.operation {
-            Operation::Move | Operation::Store => (done * op.size as u64).div_ceil(LINE_BYTES),
+            StringOperation::Move | StringOperation::Store => {
+                (done * op.size as u64).div_ceil(LINE_BYTES)
+            }
             _ => done,
         };
         if let Some(accounting) = &self.accounting {

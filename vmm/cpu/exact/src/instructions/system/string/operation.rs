@@ -7,7 +7,7 @@ use iced_x86::{Instruction, Mnemonic as M, OpKind, Register};
 
 /// The operation on each element.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum StringOperation {
     Move,
     Store,
     Load,
@@ -20,7 +20,7 @@ pub(super) enum Operation {
 /// A decoded string instruction.
 #[derive(Clone, Copy)]
 pub(super) struct StringOp {
-    pub(super) operation: Operation,
+    pub(super) operation: StringOperation,
     pub(super) size: usize,
     pub(super) repeat: bool,
     /// With REPNE, stop at equal; otherwise at unequal.
@@ -31,34 +31,34 @@ pub(super) struct StringOp {
     pub(super) address_size: usize,
 }
 
-pub(super) fn parse(instruction: &Instruction) -> Option<(Operation, usize)> {
+pub(super) fn parse(instruction: &Instruction) -> Option<(StringOperation, usize)> {
     Some(match instruction.mnemonic() {
-        M::Movsb => (Operation::Move, 1),
-        M::Movsw => (Operation::Move, 2),
-        M::Movsd => (Operation::Move, 4),
-        M::Movsq => (Operation::Move, 8),
-        M::Stosb => (Operation::Store, 1),
-        M::Stosw => (Operation::Store, 2),
-        M::Stosd => (Operation::Store, 4),
-        M::Stosq => (Operation::Store, 8),
-        M::Lodsb => (Operation::Load, 1),
-        M::Lodsw => (Operation::Load, 2),
-        M::Lodsd => (Operation::Load, 4),
-        M::Lodsq => (Operation::Load, 8),
-        M::Scasb => (Operation::Scan, 1),
-        M::Scasw => (Operation::Scan, 2),
-        M::Scasd => (Operation::Scan, 4),
-        M::Scasq => (Operation::Scan, 8),
-        M::Cmpsb => (Operation::Compare, 1),
-        M::Cmpsw => (Operation::Compare, 2),
-        M::Cmpsd => (Operation::Compare, 4),
-        M::Cmpsq => (Operation::Compare, 8),
-        M::Insb => (Operation::Input, 1),
-        M::Insw => (Operation::Input, 2),
-        M::Insd => (Operation::Input, 4),
-        M::Outsb => (Operation::Output, 1),
-        M::Outsw => (Operation::Output, 2),
-        M::Outsd => (Operation::Output, 4),
+        M::Movsb => (StringOperation::Move, 1),
+        M::Movsw => (StringOperation::Move, 2),
+        M::Movsd => (StringOperation::Move, 4),
+        M::Movsq => (StringOperation::Move, 8),
+        M::Stosb => (StringOperation::Store, 1),
+        M::Stosw => (StringOperation::Store, 2),
+        M::Stosd => (StringOperation::Store, 4),
+        M::Stosq => (StringOperation::Store, 8),
+        M::Lodsb => (StringOperation::Load, 1),
+        M::Lodsw => (StringOperation::Load, 2),
+        M::Lodsd => (StringOperation::Load, 4),
+        M::Lodsq => (StringOperation::Load, 8),
+        M::Scasb => (StringOperation::Scan, 1),
+        M::Scasw => (StringOperation::Scan, 2),
+        M::Scasd => (StringOperation::Scan, 4),
+        M::Scasq => (StringOperation::Scan, 8),
+        M::Cmpsb => (StringOperation::Compare, 1),
+        M::Cmpsw => (StringOperation::Compare, 2),
+        M::Cmpsd => (StringOperation::Compare, 4),
+        M::Cmpsq => (StringOperation::Compare, 8),
+        M::Insb => (StringOperation::Input, 1),
+        M::Insw => (StringOperation::Input, 2),
+        M::Insd => (StringOperation::Input, 4),
+        M::Outsb => (StringOperation::Output, 1),
+        M::Outsw => (StringOperation::Output, 2),
+        M::Outsd => (StringOperation::Output, 4),
         _ => return None,
     })
 }
