@@ -110,11 +110,11 @@ pub fn fit_among(points: &[Point], which: impl Fn(&Form) -> bool) -> Result<Fitt
     let few = points.len() < form::SEVERAL;
     let forms = form::candidates(points).into_iter();
     let forms = forms.filter(|form| *form == Form::Constant || which(form));
-    let tried: Vec<Trial> = forms
+    let tried: Vec<FittedForm> = forms
         .filter_map(|form| fit_form(points, form))
         .filter(|trial| domain::allows(&trial.fitted, trial.error))
         .collect();
-    let mut best: Option<&Trial> = None;
+    let mut best: Option<&FittedForm> = None;
     for trial in &tried {
         if best.is_none_or(|best| trial.beats(best, few)) {
             best = Some(trial);
@@ -130,13 +130,13 @@ pub fn fit_among(points: &[Point], which: impl Fn(&Form) -> bool) -> Result<Fitt
 }
 
 /// A form that was tried.
-struct Trial {
+struct FittedForm {
     fitted: Fitted,
     /// The mean relative error at points that were left out.
     error: f64,
 }
 
-impl Trial {
+impl FittedForm {
     /// Returns the number of coefficients, and for few points the cost of its growth.
     fn cost(&self, few: bool) -> usize {
         let growth = if few { self.fitted.form.growth() } else { 0 };
@@ -161,7 +161,7 @@ impl Trial {
 }
 
 /// Fits one form; `None` if the points do not determine it.
-fn fit_form(points: &[Point], form: Form) -> Option<Trial> {
+fn fit_form(points: &[Point], form: Form) -> Option<FittedForm> {
     let rows: Vec<Vec<f64>> = points
         .iter()
         .map(|it| form.row(it.ranks, it.size))
@@ -216,7 +216,7 @@ fn fit_form(points: &[Point], form: Form) -> Option<Trial> {
     }
     let error = sum / count;
     let error = if error < LEAST_ERROR { 0.0 } else { error };
-    Some(Trial { fitted, error })
+    Some(FittedForm { fitted, error })
 }
 
 /// Returns the mean relative error at the points with the largest `of`, for a fit to the others. `None` if all have the same, or if the others are too few.

@@ -29,11 +29,11 @@ mod values;
 pub use extra_p::{EXTRA_P_POINTS, Measurements, extra_p};
 pub use generate::{GenerateError, Generated, MOST_CALLS, generate};
 pub use model::{
-    CallModel, Class, CollectiveModel, Completes, Counter, Function, LearnError, Model, ModelError,
-    Role, Roles, Shape, Tags, Times, TransferModel, rounded,
+    CallModel, CallTimeModel, Class, CollectiveModel, Completes, Counter, LearnError, Model,
+    ModelError, ModelFunction, Role, Roles, Shape, Tags, TransferModel, rounded,
 };
 pub use own_runs::learn;
-pub use relation::{Grid, Place, Preference, Relation};
+pub use relation::{Grid, Preference, Relation, RelationArguments};
 pub use run::{RunError, Traced};
-pub use structure::{Node, Structure};
+pub use structure::{Structure, StructureNode};
 pub use values::{Division, Factor, PartOf, Rounding, Spread, Values};

@@ -19,11 +19,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fit::{DIGITS, Fitted};
-use crate::structure::{Node, Structure};
+use crate::structure::{Structure, StructureNode};
 use crate::values::Values;
 
 pub(crate) use call::phase;
-pub use call::{CallModel, CollectiveModel, Completes, Counter, Shape, Tags, Times, TransferModel};
+pub use call::{
+    CallModel, CallTimeModel, CollectiveModel, Completes, Counter, Shape, Tags, TransferModel,
+};
 pub use learn::LearnError;
 pub(crate) use learn::{Distinction, learn, read};
 pub use roles::{Role, Roles};
@@ -69,9 +71,9 @@ pub struct Class {
     pub calls: Vec<CallModel>,
 }
 
-/// A function of a model.
+/// A function in a model.
 #[derive(Clone, Debug)]
-pub struct Function<'m> {
+pub struct ModelFunction<'m> {
     /// The class of ranks.
     pub class: usize,
     /// The function of MPI, or `loop`.
@@ -170,13 +172,13 @@ impl Model {
     }
 
     /// Returns all fitted functions.
-    pub fn functions(&self) -> Vec<Function<'_>> {
+    pub fn functions(&self) -> Vec<ModelFunction<'_>> {
         let Ok(templates) = self.templates() else {
             return Vec::new();
         };
         let mut all = Vec::new();
         for (number, class) in self.classes.iter().enumerate() {
-            let of = |function: &str, place, start_up, what, values| Function {
+            let of = |function: &str, place, start_up, what, values| ModelFunction {
                 class: number,
                 function: function.to_owned(),
                 what,
@@ -226,12 +228,12 @@ impl Model {
 }
 
 /// Returns the calls of a structure, in the order of its text.
-pub(crate) fn calls_of(nodes: &[Node]) -> Vec<(u32, u32)> {
+pub(crate) fn calls_of(nodes: &[StructureNode]) -> Vec<(u32, u32)> {
     let mut all = Vec::new();
     for node in nodes {
         match node {
-            Node::Call { token, number } => all.push((*number, *token)),
-            Node::Loop { body, .. } => all.extend(calls_of(body)),
+            StructureNode::Call { token, number } => all.push((*number, *token)),
+            StructureNode::Loop { body, .. } => all.extend(calls_of(body)),
         }
     }
     all

@@ -17,7 +17,7 @@ use grid::{along, number, transposed};
 
 /// The arguments of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct RelationArguments {
     /// The rank in the communicator.
     pub rank: u32,
     /// The number of ranks.
@@ -168,7 +168,7 @@ pub enum Relation {
     TurnOfOthers(u32),
 }
 
-fn shifted(place: Place, by: i64, wraps: bool) -> Option<u32> {
+fn shifted(place: RelationArguments, by: i64, wraps: bool) -> Option<u32> {
     let to = i64::from(place.rank).checked_add(by)?;
     let ranks = i64::from(place.ranks);
     let to = if wraps {
@@ -189,14 +189,14 @@ fn half(of: u32, turn: u32) -> u32 {
     of.checked_shr(turn % of.max(2).ilog2() + 1).unwrap_or(0)
 }
 
-fn within(place: Place, to: u32) -> Option<u32> {
+fn within(place: RelationArguments, to: u32) -> Option<u32> {
     (to < place.ranks).then_some(to)
 }
 
 impl Relation {
     /// Returns the number there; `None` for no peer.
-    pub fn at(&self, place: Place) -> Option<u32> {
-        let Place { rank, ranks, turn } = place;
+    pub fn at(&self, place: RelationArguments) -> Option<u32> {
+        let RelationArguments { rank, ranks, turn } = place;
         match *self {
             Self::Nobody => None,
             Self::Fixed(rank) => Some(rank),
@@ -254,7 +254,7 @@ impl Relation {
     }
 
     /// Returns the number of a relation with a grid.
-    fn in_grid(&self, place: Place) -> Option<u32> {
+    fn in_grid(&self, place: RelationArguments) -> Option<u32> {
         let turn = place.turn;
         match *self {
             Self::Neighbor {
@@ -268,7 +268,7 @@ impl Relation {
             Self::Offset { grid, by, wraps } => {
                 let (lengths, mut at) = grid.coordinates(place);
                 for ((at, length), by) in at.iter_mut().zip(&lengths).zip(by) {
-                    let along = Place {
+                    let along = RelationArguments {
                         rank: *at,
                         ranks: *length,
                         turn,
@@ -329,12 +329,15 @@ impl Relation {
     }
 
     /// Returns the simplest relation that holds for all of these; `None` if no known one does.
-    pub fn find(samples: &[(Place, Option<u32>)], prefer: Preference) -> Option<Self> {
+    pub fn find(samples: &[(RelationArguments, Option<u32>)], prefer: Preference) -> Option<Self> {
         Self::holding(samples, prefer).next()
     }
 
     /// Returns relations that hold for all of these, the simplest first.
-    fn holding(samples: &[(Place, Option<u32>)], prefer: Preference) -> impl Iterator<Item = Self> {
+    fn holding(
+        samples: &[(RelationArguments, Option<u32>)],
+        prefer: Preference,
+    ) -> impl Iterator<Item = Self> {
         let known = samples
             .iter()
             .filter_map(|(place, to)| Some((*place, (*to)?)));
@@ -351,7 +354,7 @@ impl Relation {
     /// Returns another relation that holds for all of these and differs at a position with more ranks; `None` if the runs are unambiguous.
     pub(crate) fn rival(
         &self,
-        samples: &[(Place, Option<u32>)],
+        samples: &[(RelationArguments, Option<u32>)],
         prefer: Preference,
     ) -> Option<Self> {
         let most = samples.iter().map(|(place, _)| place.ranks).max()?;
@@ -359,7 +362,7 @@ impl Relation {
         let places = [most.saturating_mul(2), most.saturating_mul(4)].into_iter();
         let mut places = places.flat_map(|ranks| {
             (0..ranks.min(MOST_PROBES)).flat_map(move |rank| {
-                (0..=turns.min(4)).map(move |turn| Place { rank, ranks, turn })
+                (0..=turns.min(4)).map(move |turn| RelationArguments { rank, ranks, turn })
             })
         });
         let differs = |other: &Self| {

@@ -52,9 +52,9 @@ pub enum RunError {
     },
 }
 
-/// One call of a rank.
+/// A call of a rank in a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct RunCall {
     pub(crate) event: Event,
     /// The number of its class of equivalent calls.
     pub(crate) token: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Run {
     pub(crate) communicators: Communicators,
     pub(crate) header: TraceHeader,
     /// Calls by rank.
-    pub(crate) steps: Vec<Vec<Step>>,
+    pub(crate) steps: Vec<Vec<RunCall>>,
     /// The begin of each rank's first call, in picoseconds.
     pub(crate) starts: Vec<u64>,
     /// True for a program that creates an MPI grid.
@@ -192,7 +192,7 @@ fn steps(
     thread: &Thread,
     residuals: &[i64],
     (rank, tokens): (u32, &mut Tokens),
-) -> Result<Vec<Step>, RunError> {
+) -> Result<Vec<RunCall>, RunError> {
     let mut calls = thread.calls.iter().zip(residuals).peekable();
     let mut steps = Vec::with_capacity(events.len());
     let mut polled = 0.0;
@@ -211,7 +211,7 @@ fn steps(
             }
             polled += own.before as f64 + own.inside as f64;
         };
-        steps.push(Step {
+        steps.push(RunCall {
             token: tokens.of(&event),
             event,
             before: std::mem::take(&mut polled) + own.before as f64,

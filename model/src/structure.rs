@@ -15,9 +15,9 @@ const MOST_BODY: usize = 1 << 10;
 /// Deepest nesting of loops.
 const DEEPEST: u32 = 64;
 
-/// A part of a structure.
+/// A node of a structure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Node {
+pub enum StructureNode {
     /// A call.
     Call {
         /// The class of equivalent calls.
@@ -28,7 +28,7 @@ pub enum Node {
     /// A loop.
     Loop {
         /// The body.
-        body: Vec<Node>,
+        body: Vec<StructureNode>,
         /// Its number among the structure's loops.
         number: u32,
     },
@@ -38,7 +38,7 @@ pub enum Node {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Structure {
     /// Its parts, in order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<StructureNode>,
     /// The number of its calls.
     pub calls: u32,
     /// The number of its loops.
@@ -69,7 +69,7 @@ impl Turns {
 
 /// A sequence parsed by a structure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ParsedSequence {
     /// For each token of the sequence, the number of its call, and the turn of the innermost loop around it, from 0.
     pub calls: Vec<(u32, u32)>,
     /// For each token, the turns of all loops around it.
@@ -80,14 +80,14 @@ pub struct Reading {
 
 /// A node under construction.
 #[derive(Clone, Debug)]
-struct Growing {
+struct GrowingNode {
     /// Hash of its tokens, independent of repetitions.
     hash: u64,
     /// The body of a loop; for a call its token.
-    of: Result<Vec<Growing>, u32>,
+    of: Result<Vec<GrowingNode>, u32>,
 }
 
-impl Growing {
+impl GrowingNode {
     fn call(token: u32) -> Self {
         Self {
             hash: mix(0x51ed_270b, u64::from(token)),
@@ -123,13 +123,13 @@ fn mix(hash: u64, with: u64) -> u64 {
 }
 
 /// True if parts differ only in repetitions.
-fn alike(a: &[Growing], b: &[Growing]) -> bool {
+fn alike(a: &[GrowingNode], b: &[GrowingNode]) -> bool {
     let mut pairs = a.iter().rev().zip(b.iter().rev());
     a.len() == b.len() && pairs.all(|(a, b)| a.hash == b.hash)
 }
 
 /// Converts the end of `parts` to a loop, if it repeats the parts before it. Returns true if it did.
-fn reduce(parts: &mut Vec<Growing>) -> bool {
+fn reduce(parts: &mut Vec<GrowingNode>) -> bool {
     for length in 1..=MOST_BODY.min(parts.len().saturating_sub(1)) {
         let start = parts.len() - length;
         // One more turn of a loop.
@@ -137,9 +137,9 @@ fn reduce(parts: &mut Vec<Growing>) -> bool {
             && alike(body, &parts[start..])
         {
             let turn = parts.split_off(start);
-            if let Some(Growing { of: Ok(body), .. }) = parts.pop() {
+            if let Some(GrowingNode { of: Ok(body), .. }) = parts.pop() {
                 let merged = body.into_iter().zip(turn).map(|(a, b)| a.merged(b));
-                parts.push(Growing::repeated(merged.collect()));
+                parts.push(GrowingNode::repeated(merged.collect()));
             }
             return true;
         }
@@ -148,7 +148,7 @@ fn reduce(parts: &mut Vec<Growing>) -> bool {
             let second = parts.split_off(start);
             let first = parts.split_off(start - length);
             let merged = first.into_iter().zip(second).map(|(a, b)| a.merged(b));
-            parts.push(Growing::repeated(merged.collect()));
+            parts.push(GrowingNode::repeated(merged.collect()));
             return true;
         }
     }
@@ -158,9 +158,9 @@ fn reduce(parts: &mut Vec<Growing>) -> bool {
 impl Structure {
     /// Finds the loops of a sequence.
     pub fn fold(tokens: &[u32]) -> Self {
-        let mut parts: Vec<Growing> = Vec::new();
+        let mut parts: Vec<GrowingNode> = Vec::new();
         for token in tokens {
-            parts.push(Growing::call(*token));
+            parts.push(GrowingNode::call(*token));
             while reduce(&mut parts) {}
         }
         let mut structure = Self::default();
@@ -173,18 +173,18 @@ impl Structure {
     }
 
     /// Removes loops that never turned.
-    fn pruned(self, reading: &Reading) -> Self {
-        fn growing(nodes: Vec<Node>, reading: &Reading) -> Vec<Growing> {
+    fn pruned(self, reading: &ParsedSequence) -> Self {
+        fn growing(nodes: Vec<StructureNode>, reading: &ParsedSequence) -> Vec<GrowingNode> {
             let mut parts = Vec::new();
             for node in nodes {
                 match node {
-                    Node::Call { token, .. } => parts.push(Growing::call(token)),
-                    Node::Loop { body, number } => {
+                    StructureNode::Call { token, .. } => parts.push(GrowingNode::call(token)),
+                    StructureNode::Loop { body, number } => {
                         if reading.turns[number as usize]
                             .iter()
                             .any(|turns| *turns > 0)
                         {
-                            parts.push(Growing::repeated(growing(body, reading)));
+                            parts.push(GrowingNode::repeated(growing(body, reading)));
                         }
                     }
                 }
@@ -198,18 +198,20 @@ impl Structure {
     }
 
     /// Returns a sequence without loops, and its parse.
-    pub fn flat(tokens: &[u32]) -> (Self, Reading) {
-        let nodes = (0..).zip(tokens).map(|(number, token)| Node::Call {
-            token: *token,
-            number,
-        });
+    pub fn flat(tokens: &[u32]) -> (Self, ParsedSequence) {
+        let nodes = (0..)
+            .zip(tokens)
+            .map(|(number, token)| StructureNode::Call {
+                token: *token,
+                number,
+            });
         let structure = Self {
             nodes: nodes.collect(),
             calls: tokens.len() as u32,
             loops: 0,
         };
         let calls = (0..tokens.len() as u32).map(|number| (number, 0));
-        let reading = Reading {
+        let reading = ParsedSequence {
             calls: calls.collect(),
             around: vec![Turns::default(); tokens.len()],
             turns: Vec::new(),
@@ -217,12 +219,12 @@ impl Structure {
         (structure, reading)
     }
 
-    fn numbered(&mut self, parts: Vec<Growing>) -> Vec<Node> {
+    fn numbered(&mut self, parts: Vec<GrowingNode>) -> Vec<StructureNode> {
         let mut nodes = Vec::new();
         for part in parts {
             match part.of {
                 Err(token) => {
-                    nodes.push(Node::Call {
+                    nodes.push(StructureNode::Call {
                         token,
                         number: self.calls,
                     });
@@ -232,7 +234,7 @@ impl Structure {
                     let number = self.loops;
                     self.loops += 1;
                     let body = self.numbered(body);
-                    nodes.push(Node::Loop { body, number });
+                    nodes.push(StructureNode::Loop { body, number });
                 }
             }
         }
@@ -240,20 +242,20 @@ impl Structure {
     }
 
     /// Parses a sequence by this structure. `None` if it does not match.
-    pub fn parse(&self, tokens: &[u32]) -> Option<Reading> {
+    pub fn parse(&self, tokens: &[u32]) -> Option<ParsedSequence> {
         self.parsed(tokens.len(), |at, token| tokens.get(at) == Some(&token))
     }
 
     /// The same for a sequence whose calls may each have one of several tokens.
-    pub fn parse_any(&self, tokens: &[Vec<u32>]) -> Option<Reading> {
+    pub fn parse_any(&self, tokens: &[Vec<u32>]) -> Option<ParsedSequence> {
         self.parsed(tokens.len(), |at, token| {
             tokens.get(at).is_some_and(|all| all.contains(&token))
         })
     }
 
-    fn parsed(&self, length: usize, fits: impl Fn(usize, u32) -> bool) -> Option<Reading> {
+    fn parsed(&self, length: usize, fits: impl Fn(usize, u32) -> bool) -> Option<ParsedSequence> {
         let numbers = Automaton::of(self).read(length, fits)?;
-        let mut reading = Reading {
+        let mut reading = ParsedSequence {
             calls: Vec::with_capacity(length),
             around: Vec::with_capacity(length),
             turns: vec![Vec::new(); self.loops as usize],
@@ -279,7 +281,7 @@ impl Structure {
     }
 }
 
-fn sound(nodes: &[Node], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool {
+fn sound(nodes: &[StructureNode], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool {
     let mut once = |of: usize, which: bool| {
         let all = if which { &mut seen.0 } else { &mut seen.1 };
         all.get_mut(of)
@@ -288,8 +290,8 @@ fn sound(nodes: &[Node], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool 
     let mut bodies = Vec::new();
     for node in nodes {
         let fine = match node {
-            Node::Call { number, .. } => once(*number as usize, true),
-            Node::Loop { body, number } => {
+            StructureNode::Call { number, .. } => once(*number as usize, true),
+            StructureNode::Loop { body, number } => {
                 bodies.push(body);
                 once(*number as usize, false) && !body.is_empty()
             }
@@ -303,17 +305,17 @@ fn sound(nodes: &[Node], seen: &mut (Vec<bool>, Vec<bool>), depth: u32) -> bool 
 
 /// Follows the calls of `numbers` through `nodes`, from `at` on, in these turns of loops, the innermost first. A loop turns as long as its body repeats.
 fn follow(
-    nodes: &[Node],
+    nodes: &[StructureNode],
     numbers: &[u32],
     (at, turns, depth): (&mut usize, Turns, u32),
-    reading: &mut Reading,
+    reading: &mut ParsedSequence,
 ) -> bool {
     if depth > DEEPEST {
         return false;
     }
     for node in nodes {
         match node {
-            Node::Call { number, .. } => {
+            StructureNode::Call { number, .. } => {
                 if numbers.get(*at) != Some(number) {
                     return false;
                 }
@@ -321,7 +323,7 @@ fn follow(
                 reading.around.push(turns);
                 *at += 1;
             }
-            Node::Loop { body, number } => {
+            StructureNode::Loop { body, number } => {
                 let place = reading.turns[*number as usize].len();
                 reading.turns[*number as usize].push(0);
                 let (mut turn, mut begun) = (0, reading.calls.len());
@@ -343,11 +345,13 @@ fn follow(
 }
 
 /// Marks the calls of a loop's last turn, but not those of loops in it.
-fn ended(body: &[Node], around: &mut [Turns]) {
+fn ended(body: &[StructureNode], around: &mut [Turns]) {
     let Some(outer) = around.iter().map(|it| it.turn).max() else {
         return;
     };
-    let plain = body.iter().all(|node| matches!(node, Node::Call { .. }));
+    let plain = body
+        .iter()
+        .all(|node| matches!(node, StructureNode::Call { .. }));
     if plain {
         around
             .iter_mut()
@@ -357,12 +361,12 @@ fn ended(body: &[Node], around: &mut [Turns]) {
 }
 
 /// True if a call may be the first of a turn.
-fn begins(nodes: &[Node], call: u32) -> bool {
+fn begins(nodes: &[StructureNode], call: u32) -> bool {
     for node in nodes {
         match node {
-            Node::Call { number, .. } => return *number == call,
-            Node::Loop { body, .. } if begins(body, call) => return true,
-            Node::Loop { .. } => {}
+            StructureNode::Call { number, .. } => return *number == call,
+            StructureNode::Loop { body, .. } if begins(body, call) => return true,
+            StructureNode::Loop { .. } => {}
         }
     }
     false

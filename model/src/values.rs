@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fit::{FitError, Fitted, Form, Point, fit};
-use crate::relation::{Grid, Place};
+use crate::relation::{Grid, RelationArguments};
 pub use division::{Division, Factor, Rounding};
 use instances::{by_turn, ends, mean, periodic, profile, same};
 pub use spread::Spread;
@@ -47,7 +47,7 @@ pub(crate) struct Sample {
     /// The turn of the loop around it.
     pub(crate) turn: u32,
     /// The rank's position in the communicator.
-    pub(crate) place: Place,
+    pub(crate) place: RelationArguments,
     pub(crate) value: f64,
 }
 
@@ -78,12 +78,12 @@ pub enum Values {
 
 /// The instance for which a value is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct EvaluationPoint {
     pub(crate) ranks: f64,
     pub(crate) size: f64,
     pub(crate) instance: (u32, u32),
     pub(crate) turn: u32,
-    pub(crate) place: Place,
+    pub(crate) place: RelationArguments,
 }
 
 /// The program's grid, if known, for values that depend on it.
@@ -161,7 +161,7 @@ impl Values {
     /// True if it reproduces all of these samples.
     pub(crate) fn gives(&self, samples: &[Sample]) -> bool {
         samples.iter().all(|it| {
-            let is = self.at(Asked {
+            let is = self.at(EvaluationPoint {
                 ranks: it.ranks,
                 size: it.size,
                 instance: it.instance,
@@ -204,8 +204,8 @@ impl Values {
     }
 
     /// Returns the value of an instance.
-    pub(crate) fn at(&self, asked: Asked) -> f64 {
-        let Asked { ranks, size, .. } = asked;
+    pub(crate) fn at(&self, asked: EvaluationPoint) -> f64 {
+        let EvaluationPoint { ranks, size, .. } = asked;
         match self {
             Self::Same(of) => of.at(ranks, size),
             Self::Ends(ends) => {
@@ -287,7 +287,7 @@ impl Values {
 
     /// Returns the value of the first rank at a number of ranks and a size, by the function of one part.
     pub fn first(&self, part: usize, ranks: f64, size: f64) -> f64 {
-        let place = Place {
+        let place = RelationArguments {
             rank: 0,
             ranks: ranks as u32,
             turn: 0,

@@ -5,7 +5,8 @@
 use std::fmt::Write;
 
 use belljar_model::{
-    CallModel, Class, Completes, Counter, Grid, Model, Node, Relation, Role, Shape, Tags, Values,
+    CallModel, Class, Completes, Counter, Grid, Model, Relation, Role, Shape, StructureNode, Tags,
+    Values,
 };
 use belljar_mpi::CallKind;
 use belljar_trace::{Amount, Collective, Direction, Event, Fact, Making, Share, WORLD};
@@ -118,11 +119,13 @@ impl Tables {
         Ok(())
     }
 
-    fn nodes(&mut self, nodes: &[Node]) {
+    fn nodes(&mut self, nodes: &[StructureNode]) {
         for node in nodes {
             match node {
-                Node::Call { number, .. } => self.steps.push(format!("{{ CALL, {number}, 0 }}")),
-                Node::Loop { body, number } => {
+                StructureNode::Call { number, .. } => {
+                    self.steps.push(format!("{{ CALL, {number}, 0 }}"))
+                }
+                StructureNode::Loop { body, number } => {
                     let at = self.steps.len();
                     self.steps.push(String::new());
                     self.nodes(body);

@@ -3,7 +3,7 @@
 //! A band contains nineteen of twenty measured values if the form is correct. With few points the form itself is uncertain: the band also contains the values of its
 //! rivals. Used by `fit`.
 
-use super::{Fitted, Trial, dot, valued};
+use super::{Fitted, FittedForm, dot, valued};
 use crate::fit::Form;
 
 /// Most rivals that are kept.
@@ -24,9 +24,10 @@ pub struct Band {
 }
 
 /// Returns forms that explain few points nearly as well as the best one.
-pub(super) fn rivals(best: &Trial, tried: &[Trial]) -> Vec<(Form, Vec<f64>)> {
-    let near = |it: &&Trial| it.error <= best.error * NEARLY && it.fitted.form != best.fitted.form;
-    let mut near: Vec<&Trial> = tried.iter().filter(near).collect();
+pub(super) fn rivals(best: &FittedForm, tried: &[FittedForm]) -> Vec<(Form, Vec<f64>)> {
+    let near =
+        |it: &&FittedForm| it.error <= best.error * NEARLY && it.fitted.form != best.fitted.form;
+    let mut near: Vec<&FittedForm> = tried.iter().filter(near).collect();
     near.sort_by(|a, b| a.error.total_cmp(&b.error));
     let near = near.into_iter().take(MOST_RIVALS);
     near.map(|it| (it.fitted.form, it.fitted.coefficients.clone()))

@@ -16,9 +16,9 @@ use super::plan::Planned;
 use crate::model::{
     CallModel, Class, CollectiveModel, Completes, Counter, Tags, TransferModel, phase,
 };
-use crate::relation::{Place, Relation};
+use crate::relation::{Relation, RelationArguments};
 use crate::structure::Turns;
-use crate::values::{Asked, Spread, Values};
+use crate::values::{EvaluationPoint, Spread, Values};
 use facts::MadeGroups;
 
 /// Latest end of a run, in picoseconds: later times indicate damage.
@@ -30,7 +30,7 @@ const NOISE: f64 = 20e6;
 
 /// An open request.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenRequest {
     request: u64,
     direction: Option<Direction>,
     /// The status of its message: source, tag and length.
@@ -48,7 +48,7 @@ pub(super) struct RankCalls<'m> {
     per_node: u32,
     /// Groups that are the members of a communicator created from them.
     made: MadeGroups<'m>,
-    open: Vec<Open>,
+    open: Vec<OpenRequest>,
     requests: u64,
 }
 
@@ -94,7 +94,7 @@ impl<'m> RankCalls<'m> {
         }
         let mut indices = vec![0; counts.len()];
         let mut now = start;
-        let world = Place {
+        let world = RelationArguments {
             rank: self.rank,
             ranks: self.ranks,
             turn: 0,
@@ -135,8 +135,8 @@ impl<'m> RankCalls<'m> {
         }
     }
 
-    fn value(&self, values: &Values, at: At, place: Place) -> f64 {
-        values.at(Asked {
+    fn value(&self, values: &Values, at: At, place: RelationArguments) -> f64 {
+        values.at(EvaluationPoint {
             ranks: f64::from(self.ranks),
             size: self.size,
             instance: (at.index, at.count),
@@ -146,16 +146,16 @@ impl<'m> RankCalls<'m> {
     }
 
     /// Returns a nonnegative count.
-    fn bytes(&self, values: &Values, at: At, place: Place) -> u64 {
+    fn bytes(&self, values: &Values, at: At, place: RelationArguments) -> u64 {
         self.value(values, at, place)
             .round()
             .clamp(0.0, 2_f64.powi(62)) as u64
     }
 
-    fn place(&self, communicator: Option<u32>, at: At, by: Counter) -> Place {
+    fn place(&self, communicator: Option<u32>, at: At, by: Counter) -> RelationArguments {
         let (rank, ranks) = self.groups.place(self.rank, communicator);
         let turn = by.of(at.turns, at.index);
-        Place { rank, ranks, turn }
+        RelationArguments { rank, ranks, turn }
     }
 
     fn call(&mut self, model: &CallModel, at: At) -> Event {
@@ -313,7 +313,7 @@ impl<'m> RankCalls<'m> {
                 cancelled: false,
                 observed: false,
             };
-            self.open.push(Open {
+            self.open.push(OpenRequest {
                 request: *request,
                 direction: of.map(|(direction, _)| *direction),
                 status: of.map_or(nothing, |(_, status)| *status),

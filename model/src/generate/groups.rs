@@ -9,19 +9,19 @@ use belljar_trace::{Event, Fact, Making, NewCommunicator, SELF, WORLD};
 use super::GenerateError;
 use super::plan::Planned;
 use crate::model::{Class, Shape};
-use crate::relation::{Grid, Place};
+use crate::relation::{Grid, RelationArguments};
 
 /// Communicators of all ranks.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     /// Index of a communicator, by rank and its own number.
     own: BTreeMap<(u32, u32), usize>,
-    all: Vec<Group>,
+    all: Vec<GeneratedCommunicator>,
 }
 
-/// One communicator.
+/// A communicator of a generated run.
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct GeneratedCommunicator {
     /// Its members, in the order of their ranks in it.
     members: Vec<u32>,
     /// The dimensions of its grid, if it has one.
@@ -30,7 +30,7 @@ struct Group {
 
 /// A constructor that a rank will call.
 #[derive(Clone, Copy, Debug)]
-struct Wanted<'m> {
+struct PlannedConstructor<'m> {
     new: &'m NewCommunicator,
     shape: &'m Shape,
     turn: u32,
@@ -38,7 +38,7 @@ struct Wanted<'m> {
 }
 
 /// A member of the communicator on which a constructor is called, and its call.
-type Caller<'m> = (u32, Wanted<'m>);
+type Caller<'m> = (u32, PlannedConstructor<'m>);
 
 impl Groups {
     /// Creates the communicators of ranks with these plans.
@@ -55,14 +55,14 @@ impl Groups {
             let own = groups.add(vec![rank], Vec::new());
             groups.own.insert((rank, SELF), own);
         }
-        let wanted = |(class, plan): &(&'m Class, Vec<Planned>)| -> Vec<Wanted<'m>> {
+        let wanted = |(class, plan): &(&'m Class, Vec<Planned>)| -> Vec<PlannedConstructor<'m>> {
             let all = plan.iter().filter_map(|planned| {
                 let call = &class.calls[planned.call as usize];
                 let event = &templates[call.template as usize];
                 let Some(Fact::Communicator(new)) = &event.fact else {
                     return None;
                 };
-                Some(Wanted {
+                Some(PlannedConstructor {
                     new,
                     shape: &call.shape,
                     turn: planned.turns.turn,
@@ -71,7 +71,7 @@ impl Groups {
             });
             all.collect()
         };
-        let mut left: Vec<Vec<Wanted<'m>>> = plans.iter().map(wanted).collect();
+        let mut left: Vec<Vec<PlannedConstructor<'m>>> = plans.iter().map(wanted).collect();
         for own in &mut left {
             own.reverse();
         }
@@ -85,12 +85,15 @@ impl Groups {
     }
 
     fn add(&mut self, members: Vec<u32>, grid: Vec<u32>) -> usize {
-        self.all.push(Group { members, grid });
+        self.all.push(GeneratedCommunicator { members, grid });
         self.all.len() - 1
     }
 
     /// Returns all members of a communicator whose next constructors are called on it; `None` if no constructors are left.
-    fn next<'m>(&self, left: &[Vec<Wanted<'m>>]) -> Result<Option<Vec<Caller<'m>>>, GenerateError> {
+    fn next<'m>(
+        &self,
+        left: &[Vec<PlannedConstructor<'m>>],
+    ) -> Result<Option<Vec<Caller<'m>>>, GenerateError> {
         let mut waiting = None;
         for (rank, own) in (0..).zip(left) {
             let Some(wanted) = own.last() else {
@@ -113,7 +116,11 @@ impl Groups {
     }
 
     /// Returns all members of a communicator, if the next constructor of each is called on it.
-    fn all_of<'m>(&self, on: usize, left: &[Vec<Wanted<'m>>]) -> Option<Vec<Caller<'m>>> {
+    fn all_of<'m>(
+        &self,
+        on: usize,
+        left: &[Vec<PlannedConstructor<'m>>],
+    ) -> Option<Vec<Caller<'m>>> {
         let members = self.all[on].members.iter();
         let callers = members.map(|member| {
             let next = *left[*member as usize].last()?;
@@ -125,14 +132,19 @@ impl Groups {
 
     /// Returns the key that distinguishes a constructor called only by a group's members from others of that communicator: its tag, and the
     /// first member.
-    fn meeting(&self, on: usize, rank: u32, wanted: &Wanted<'_>) -> Option<(i32, Option<u32>)> {
+    fn meeting(
+        &self,
+        on: usize,
+        rank: u32,
+        wanted: &PlannedConstructor<'_>,
+    ) -> Option<(i32, Option<u32>)> {
         let tag = tag(wanted)?;
         let Shape::Members { first, .. } = wanted.shape else {
             return Some((tag, None));
         };
         let members = &self.all[on].members;
         let at = members.iter().position(|member| *member == rank)?;
-        let place = Place {
+        let place = RelationArguments {
             rank: at as u32,
             ranks: members.len() as u32,
             turn: wanted.turn,
@@ -145,12 +157,12 @@ impl Groups {
         &self,
         on: usize,
         meeting: &(i32, Option<u32>),
-        left: &[Vec<Wanted<'m>>],
+        left: &[Vec<PlannedConstructor<'m>>],
     ) -> Option<Vec<Caller<'m>>> {
         let mut callers = Vec::new();
         for member in &self.all[on].members {
             let own = &left[*member as usize];
-            let is_of = |wanted: &Wanted<'_>| {
+            let is_of = |wanted: &PlannedConstructor<'_>| {
                 tag(wanted).is_some()
                     && self.parent(*member, wanted).is_ok_and(|its| its == on)
                     && self.meeting(on, *member, wanted).as_ref() == Some(meeting)
@@ -164,7 +176,7 @@ impl Groups {
         Some(callers)
     }
 
-    fn parent(&self, rank: u32, wanted: &Wanted<'_>) -> Result<usize, GenerateError> {
+    fn parent(&self, rank: u32, wanted: &PlannedConstructor<'_>) -> Result<usize, GenerateError> {
         let parent = wanted.new.parent;
         let known = parent.and_then(|parent| self.own.get(&(rank, parent)));
         known
@@ -190,7 +202,7 @@ impl Groups {
         for caller in callers {
             let (rank, wanted) = caller;
             let at = places.get(rank).copied().unwrap_or(0);
-            let place = Place {
+            let place = RelationArguments {
                 rank: at,
                 ranks,
                 turn: wanted.turn,
@@ -274,7 +286,7 @@ impl Groups {
 }
 
 /// Returns the tag of a constructor that only a group's members call.
-fn tag(wanted: &Wanted<'_>) -> Option<i32> {
+fn tag(wanted: &PlannedConstructor<'_>) -> Option<i32> {
     match wanted.new.how {
         Making::CreateGroup { tag, .. } => Some(tag),
         _ => None,
@@ -308,7 +320,7 @@ fn others(grid: &[u32], remain: &[bool], rank: u32) -> i64 {
     place
 }
 
-fn unknown(wanted: &Wanted<'_>, why: &'static str) -> GenerateError {
+fn unknown(wanted: &PlannedConstructor<'_>, why: &'static str) -> GenerateError {
     GenerateError::Communicator {
         function: wanted.function.to_owned(),
         why,

@@ -4,9 +4,9 @@
 
 use super::GenerateError;
 use crate::model::Class;
-use crate::relation::Place;
-use crate::structure::{Node, Turns};
-use crate::values::Asked;
+use crate::relation::RelationArguments;
+use crate::structure::{StructureNode, Turns};
+use crate::values::EvaluationPoint;
 
 /// Most plausible turns of one loop.
 const MOST_TURNS: f64 = 1e9;
@@ -66,10 +66,10 @@ pub(super) fn plan(
 }
 
 impl Planner<'_> {
-    fn follow(&mut self, nodes: &[Node], turns: Turns) -> Result<(), GenerateError> {
+    fn follow(&mut self, nodes: &[StructureNode], turns: Turns) -> Result<(), GenerateError> {
         for node in nodes {
             match node {
-                Node::Call { number, .. } => {
+                StructureNode::Call { number, .. } => {
                     if self.plan.len() as u64 >= self.most {
                         return Err(GenerateError::Calls(self.most));
                     }
@@ -78,8 +78,10 @@ impl Planner<'_> {
                         turns,
                     });
                 }
-                Node::Loop { body, number } => {
-                    let plain = body.iter().all(|node| matches!(node, Node::Call { .. }));
+                StructureNode::Loop { body, number } => {
+                    let plain = body
+                        .iter()
+                        .all(|node| matches!(node, StructureNode::Call { .. }));
                     let count = self.turns(*number as usize)?;
                     for turn in 0..count {
                         self.turned += 1;
@@ -100,12 +102,12 @@ impl Planner<'_> {
     fn turns(&mut self, number: usize) -> Result<u32, GenerateError> {
         let instance = self.visits[number];
         self.visits[number] = instance.saturating_add(1);
-        let turns = self.class.turns[number].at(Asked {
+        let turns = self.class.turns[number].at(EvaluationPoint {
             ranks: self.of.0,
             size: self.of.1,
             instance: (instance, self.counts[number]),
             turn: instance,
-            place: Place {
+            place: RelationArguments {
                 rank: self.rank,
                 ranks: self.of.0 as u32,
                 turn: 0,

@@ -14,7 +14,7 @@ pub struct CallModel {
     /// The index of its template in the model.
     pub template: u32,
     /// Its times, by the previous call, the most frequent first: the program does different work between different calls.
-    pub times: Vec<Times>,
+    pub times: Vec<CallTimeModel>,
     /// Its messages.
     pub transfers: Vec<TransferModel>,
     /// Its collective operations.
@@ -27,7 +27,7 @@ pub struct CallModel {
 
 /// Times of a call after a particular call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Times {
+pub struct CallTimeModel {
     /// The number of the previous call, if there is one.
     pub after: Option<u32>,
     /// Picoseconds of the thread's own time before it.

@@ -6,7 +6,7 @@ use belljar_sim::figures::{counted, decimal};
 
 use std::collections::BTreeSet;
 
-use super::{Function, Model};
+use super::{Model, ModelFunction};
 use crate::fit::Fitted;
 use crate::relation::{Grid, Relation};
 
@@ -166,7 +166,7 @@ impl Model {
 }
 
 /// Returns warnings about data divided among ranks.
-fn divided(functions: &[Function<'_>], (beyond, size): (f64, f64)) -> Vec<String> {
+fn divided(functions: &[ModelFunction<'_>], (beyond, size): (f64, f64)) -> Vec<String> {
     let all = || functions.iter().flat_map(|it| it.values.divisions());
     let mut warnings = Vec::new();
     let unsure = all().filter(|(_, it)| it.unsure).count() as u64;

@@ -26,11 +26,11 @@ use super::call::CallModel;
 use super::roles::Roles;
 use super::{Class, Model, VERSION, calls_of};
 use crate::fit::FitError;
-use crate::relation::{Grid, Place};
+use crate::relation::{Grid, RelationArguments};
 use crate::run::{Run, RunError, Tokens, Traced};
 use crate::values::{Hint, Sample, Values};
 use chosen::{Learned, chosen};
-use classes::{Growing, Member, classes};
+use classes::{ClassMember, GrowingClass, classes};
 use instances::{Findings, Instance, call_model};
 pub(crate) use sequences::Distinction;
 
@@ -196,7 +196,7 @@ fn ambiguous(unsure: &[String]) -> Option<String> {
 /// Creates the model of a class.
 fn class_model(
     runs: &[Run],
-    (growing, members): (&Growing, &[&Member]),
+    (growing, members): (&GrowingClass, &[&ClassMember]),
     number: usize,
     (templates, (likely, grid, pools), findings): (&mut Vec<Event>, Shared<'_>, &mut Findings),
 ) -> Result<Class, LearnError> {
@@ -253,7 +253,7 @@ fn class_model(
 }
 
 /// Returns the turns of a loop, for each entry by a member.
-fn turns_of(runs: &[Run], members: &[&Member], of: usize) -> Vec<Sample> {
+fn turns_of(runs: &[Run], members: &[&ClassMember], of: usize) -> Vec<Sample> {
     let samples = members.iter().flat_map(|member| {
         let run = &runs[member.run];
         let own = &member.reading.turns[of];
@@ -263,7 +263,7 @@ fn turns_of(runs: &[Run], members: &[&Member], of: usize) -> Vec<Sample> {
             size: run.size,
             instance: (instance, own.len() as u32),
             turn: instance,
-            place: Place {
+            place: RelationArguments {
                 rank: member.rank,
                 ranks: run.ranks,
                 turn: 0,

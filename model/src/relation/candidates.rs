@@ -2,7 +2,7 @@
 //!
 //! Most have parameters that follow from the sample itself. Used by `relation`.
 
-use super::{Grid, Place, Preference, Relation};
+use super::{Grid, Preference, Relation, RelationArguments};
 
 /// Most steps along each dimension to an edge or a corner.
 const MOST_STEPS: i32 = 2;
@@ -11,7 +11,7 @@ const MOST_STEPS: i32 = 2;
 const WAYS: [bool; 2] = [false, true];
 
 /// Returns relations that yield `to` at a position or might, the simplest first.
-pub(super) fn candidates(place: Place, to: u32, prefer: Preference) -> Vec<Relation> {
+pub(super) fn candidates(place: RelationArguments, to: u32, prefer: Preference) -> Vec<Relation> {
     let mut all = Vec::new();
     // In the grid of other calls, corners come before rules of other grids.
     if let Some(grid) = prefer.grid {
@@ -47,7 +47,7 @@ fn grids(first: Option<Grid>) -> Vec<Grid> {
     all
 }
 
-fn shifts(place: Place, to: u32, prefer: Preference, all: &mut Vec<Relation>) {
+fn shifts(place: RelationArguments, to: u32, prefer: Preference, all: &mut Vec<Relation>) {
     let by = i64::from(to) - i64::from(place.rank);
     let ranks = i64::from(place.ranks);
     let turned = if by > 0 { by - ranks } else { by + ranks };
@@ -59,7 +59,7 @@ fn shifts(place: Place, to: u32, prefer: Preference, all: &mut Vec<Relation>) {
     }
 }
 
-fn shares(place: Place, prefer: Preference, all: &mut Vec<Relation>) {
+fn shares(place: RelationArguments, prefer: Preference, all: &mut Vec<Relation>) {
     all.push(Relation::Half);
     if prefer.back {
         all.pop();
@@ -77,11 +77,17 @@ fn shares(place: Place, prefer: Preference, all: &mut Vec<Relation>) {
 }
 
 /// Adds neighbours in grids: across several dimensions after those of one.
-fn neighbors(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut Vec<Relation>) {
+fn neighbors(
+    grids: &[Grid],
+    place: RelationArguments,
+    to: u32,
+    prefer: Preference,
+    all: &mut Vec<Relation>,
+) {
     let mut corners = Vec::new();
     for grid in grids {
         let (lengths, from) = grid.coordinates(place);
-        let (_, there) = grid.coordinates(Place { rank: to, ..place });
+        let (_, there) = grid.coordinates(RelationArguments { rank: to, ..place });
         // Steps along each dimension forward, and around the end.
         let steps: Vec<[i32; 2]> = from
             .iter()
@@ -141,7 +147,13 @@ fn corners_of(grid: Grid, steps: &[[i32; 2]], moved: &[usize], all: &mut Vec<Rel
 }
 
 /// Adds relations that depend on the turn of a loop.
-fn by_turn(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut Vec<Relation>) {
+fn by_turn(
+    grids: &[Grid],
+    place: RelationArguments,
+    to: u32,
+    prefer: Preference,
+    all: &mut Vec<Relation>,
+) {
     let by = i64::from(to) - i64::from(place.rank);
     all.extend([
         Relation::Flip(place.rank ^ to),
@@ -194,7 +206,7 @@ fn by_turn(grids: &[Grid], place: Place, to: u32, prefer: Preference, all: &mut 
 }
 
 /// Adds ranks that rotate with the turn, the same for all ranks.
-fn rotating(place: Place, to: u32, all: &mut Vec<Relation>) {
+fn rotating(place: RelationArguments, to: u32, all: &mut Vec<Relation>) {
     let (turn, to) = (i64::from(place.turn), i64::from(to));
     let ranks = i64::from(place.ranks.max(1));
     // With few ranks, a larger first turn is equivalent to a smaller one.

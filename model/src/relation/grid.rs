@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Place;
+use super::RelationArguments;
 
 /// A grid of all ranks, in row-major order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl Grid {
         all
     }
 
-    pub(super) fn coordinates(self, place: Place) -> (Vec<u32>, Vec<u32>) {
+    pub(super) fn coordinates(self, place: RelationArguments) -> (Vec<u32>, Vec<u32>) {
         let lengths = self.lengths(place.ranks);
         let mut left = place.rank;
         let mut at: Vec<u32> = lengths
@@ -63,7 +63,7 @@ impl Grid {
 
 impl Grid {
     /// Returns the length of each dimension, and a rank's position along it.
-    pub(crate) fn lie(self, place: Place) -> Vec<(u32, u32)> {
+    pub(crate) fn lie(self, place: RelationArguments) -> Vec<(u32, u32)> {
         let (lengths, at) = self.coordinates(place);
         lengths.into_iter().zip(at).collect()
     }
@@ -77,14 +77,14 @@ pub(super) fn number(at: &[u32], lengths: &[u32]) -> u32 {
 
 /// Returns the rank at another position along a dimension of a grid, which `of` returns.
 pub(super) fn along(
-    place: Place,
+    place: RelationArguments,
     grid: Grid,
     dimension: u8,
-    of: impl Fn(Place) -> Option<u32>,
+    of: impl Fn(RelationArguments) -> Option<u32>,
 ) -> Option<u32> {
     let (lengths, mut at) = grid.coordinates(place);
     let dimension = usize::from(dimension);
-    let own = Place {
+    let own = RelationArguments {
         rank: *at.get(dimension)?,
         ranks: lengths[dimension],
         turn: place.turn,

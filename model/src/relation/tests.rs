@@ -4,12 +4,12 @@ use super::grid::dimensions;
 use super::*;
 
 /// Returns the relation found for all ranks of several sizes, with this number of turns each.
-fn found(turns: fn(u32) -> u32, of: impl Fn(Place) -> Option<u32>) -> Option<Relation> {
+fn found(turns: fn(u32) -> u32, of: impl Fn(RelationArguments) -> Option<u32>) -> Option<Relation> {
     let mut samples = Vec::new();
     for ranks in [4, 8, 16] {
         for rank in 0..ranks {
             for turn in 0..turns(ranks) {
-                let place = Place { rank, ranks, turn };
+                let place = RelationArguments { rank, ranks, turn };
                 samples.push((place, of(place)));
             }
         }
@@ -117,7 +117,7 @@ fn neighbors_in_grids_are_found_with_and_without_borders() {
 
 #[test]
 fn the_first_of_a_group_is_found() {
-    let rows = |it: Place| dimensions(it.ranks, 2)[1];
+    let rows = |it: RelationArguments| dimensions(it.ranks, 2)[1];
     assert_eq!(
         found(|_| 1, |it| Some(it.rank / 4 * 4)),
         Some(Relation::Floor(4))
@@ -134,7 +134,7 @@ fn the_first_of_a_group_is_found() {
     // With seven in three parts these are 0 to 2, 3 and 4, 5 and 6.
     let at = |rank, of: Relation| {
         let (ranks, turn) = (7, 0);
-        of.at(Place { rank, ranks, turn })
+        of.at(RelationArguments { rank, ranks, turn })
     };
     let starts: Vec<Option<u32>> = (0..7).map(|it| at(it, Relation::PartStart(3))).collect();
     assert_eq!(starts, [0, 0, 0, 3, 3, 5, 5].map(Some));
@@ -163,14 +163,16 @@ fn predicts(
     fitted: &[u32],
     asked: u32,
     turns: fn(u32) -> u32,
-    (back, of): (bool, fn(Place) -> Option<u32>),
+    (back, of): (bool, fn(RelationArguments) -> Option<u32>),
 ) {
     let places = |ranks: u32| {
-        (0..ranks)
-            .flat_map(move |rank| (0..turns(ranks)).map(move |turn| Place { rank, ranks, turn }))
+        (0..ranks).flat_map(move |rank| {
+            (0..turns(ranks)).map(move |turn| RelationArguments { rank, ranks, turn })
+        })
     };
     let samples = fitted.iter().flat_map(|ranks| places(*ranks));
-    let samples: Vec<(Place, Option<u32>)> = samples.map(|place| (place, of(place))).collect();
+    let samples: Vec<(RelationArguments, Option<u32>)> =
+        samples.map(|place| (place, of(place))).collect();
     let prefer = Preference {
         back,
         grid,
@@ -191,7 +193,7 @@ fn rows(ranks: u32) -> (u32, u32) {
 
 #[test]
 fn partners_of_conjugate_gradients_are_found() {
-    let reduce = |it: Place| {
+    let reduce = |it: RelationArguments| {
         let columns = rows(it.ranks).1;
         let (row, column) = (it.rank / columns, it.rank % columns);
         let width = columns >> it.turn;
@@ -205,7 +207,7 @@ fn partners_of_conjugate_gradients_are_found() {
         |ranks| rows(ranks).1.ilog2(),
         (false, reduce),
     );
-    let transpose = |it: Place| {
+    let transpose = |it: RelationArguments| {
         let (rows, columns) = rows(it.ranks);
         Some(match rows == columns {
             true => it.rank % rows * rows + it.rank / rows,
@@ -220,13 +222,13 @@ fn partners_of_conjugate_gradients_are_found() {
 #[test]
 fn neighbors_of_a_multipartition_are_found() {
     // Along the third dimension the cells of a rank are on a diagonal.
-    let third: fn(Place) -> Option<u32> = |it| {
+    let third: fn(RelationArguments) -> Option<u32> = |it| {
         let p = it.ranks.isqrt();
         let (i, j) = (it.rank % p, it.rank / p);
         Some((i + 1) % p + p * ((j + p - 1) % p))
     };
     predicts(None, &[4, 9, 16], 36, |_| 1, (false, third));
-    let first: fn(Place) -> Option<u32> = |it| {
+    let first: fn(RelationArguments) -> Option<u32> = |it| {
         let p = it.ranks.isqrt();
         Some((it.rank % p + p - 1) % p + p * (it.rank / p))
     };
@@ -241,7 +243,7 @@ fn neighbors_across_faces_edges_and_corners_of_a_cube_are_found() {
         ascending: true,
     });
     // The first dimension is the fastest one, and there are no neighbours beyond the borders.
-    fn across(it: Place, by: [i32; 3]) -> Option<u32> {
+    fn across(it: RelationArguments, by: [i32; 3]) -> Option<u32> {
         let side = (1..).find(|side| side * side * side >= it.ranks)? as i32;
         let at = [1, side, side * side].map(|step| it.rank as i32 / step % side);
         let to = [at[0] + by[0], at[1] + by[1], at[2] + by[2]];
@@ -281,8 +283,8 @@ fn neighbors_across_faces_edges_and_corners_of_a_cube_are_found() {
 
 #[test]
 fn ranks_half_way_round_are_found_from_both_sides() {
-    let to = |it: Place| Some((it.rank + it.ranks / 2) % it.ranks);
-    let from = |it: Place| Some((it.rank + it.ranks - it.ranks / 2) % it.ranks);
+    let to = |it: RelationArguments| Some((it.rank + it.ranks / 2) % it.ranks);
+    let from = |it: RelationArguments| Some((it.rank + it.ranks - it.ranks / 2) % it.ranks);
     for asked in [16, 9] {
         predicts(None, &[4, 6, 8, 5], asked, |_| 1, (false, to));
         predicts(None, &[4, 6, 8, 5], asked, |_| 1, (true, from));
@@ -307,7 +309,7 @@ fn ranks_half_way_round_are_found_from_both_sides() {
 #[test]
 fn distances_along_a_dimension_double_with_the_turn() {
     // Multigrid: the neighbour of each level is twice as far.
-    let far: fn(Place) -> Option<u32> = |it| {
+    let far: fn(RelationArguments) -> Option<u32> = |it| {
         let columns = dimensions(it.ranks, 2)[1];
         let (row, column) = (it.rank / columns, it.rank % columns);
         Some(row * columns + (column + (1 << it.turn)) % columns)
@@ -337,17 +339,17 @@ fn roots_go_round_with_the_turn() {
         |_| 12,
         (false, |it| Some((it.turn + 6) % it.ranks)),
     );
-    let down: fn(Place) -> Option<u32> = |it| Some((5 * it.ranks - it.turn) % it.ranks);
+    let down: fn(RelationArguments) -> Option<u32> = |it| Some((5 * it.ranks - it.turn) % it.ranks);
     predicts(None, &[4, 8], 16, |_| 12, (false, down));
-    let workers: fn(Place) -> Option<u32> = |it| Some(1 + it.turn % (it.ranks - 1));
+    let workers: fn(RelationArguments) -> Option<u32> = |it| Some(1 + it.turn % (it.ranks - 1));
     predicts(None, &[4, 8], 16, |_| 12, (false, workers));
 }
 
 #[test]
 fn rules_that_runs_do_not_tell_apart_have_a_rival() {
-    let of = |all: &[u32]| -> Vec<(Place, Option<u32>)> {
+    let of = |all: &[u32]| -> Vec<(RelationArguments, Option<u32>)> {
         let places = all.iter().flat_map(|ranks| {
-            (0..*ranks).map(|rank| Place {
+            (0..*ranks).map(|rank| RelationArguments {
                 rank,
                 ranks: *ranks,
                 turn: 0,

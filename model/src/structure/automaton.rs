@@ -3,7 +3,7 @@
 //! The automaton of Glushkov (1961): its states are the calls. All possible parses of a sequence are followed at once; of several that lead to one call, the one that
 //! stays in inner loops is kept. Used by `structure`.
 
-use super::{Node, Structure};
+use super::{Structure, StructureNode};
 
 /// Most parses that are kept while a sequence is read.
 const MOST_WAYS: usize = 1 << 27;
@@ -24,7 +24,7 @@ pub(super) struct Automaton {
 /// A list of nodes around a call: the list, and the index of the next node.
 #[derive(Clone, Copy)]
 struct Around<'s> {
-    nodes: &'s [Node],
+    nodes: &'s [StructureNode],
     after: usize,
 }
 
@@ -43,14 +43,14 @@ impl Automaton {
     }
 
     /// Adds the calls of nodes, which are nested in `around`.
-    fn add<'s>(&mut self, nodes: &'s [Node], around: &mut Vec<Around<'s>>) {
+    fn add<'s>(&mut self, nodes: &'s [StructureNode], around: &mut Vec<Around<'s>>) {
         for (at, node) in nodes.iter().enumerate() {
             around.push(Around {
                 nodes,
                 after: at + 1,
             });
             match node {
-                Node::Call { token, number } => {
+                StructureNode::Call { token, number } => {
                     let mut next = Vec::new();
                     let last = successors(around, &mut next);
                     let number = *number as usize;
@@ -58,7 +58,7 @@ impl Automaton {
                         (*own, self.last[number], self.tokens[number]) = (next, last, *token);
                     }
                 }
-                Node::Loop { body, .. } => self.add(body, around),
+                StructureNode::Loop { body, .. } => self.add(body, around),
             }
             around.pop();
         }
@@ -119,14 +119,14 @@ impl Automaton {
 }
 
 /// Adds the possible first calls of nodes, and returns true if the nodes may be empty.
-fn firsts(nodes: &[Node], into: &mut Vec<u32>) -> bool {
+fn firsts(nodes: &[StructureNode], into: &mut Vec<u32>) -> bool {
     for node in nodes {
         match node {
-            Node::Call { number, .. } => {
+            StructureNode::Call { number, .. } => {
                 into.push(*number);
                 return false;
             }
-            Node::Loop { body, .. } => {
+            StructureNode::Loop { body, .. } => {
                 firsts(body, into);
             }
         }

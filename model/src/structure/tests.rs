@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use super::*;
 
 /// Formats a structure: calls by their tokens, loops in brackets.
-fn words(nodes: &[Node]) -> String {
-    let word = |node: &Node| match node {
-        Node::Call { token, .. } => token.to_string(),
-        Node::Loop { body, .. } => format!("[{}]", words(body)),
+fn words(nodes: &[StructureNode]) -> String {
+    let word = |node: &StructureNode| match node {
+        StructureNode::Call { token, .. } => token.to_string(),
+        StructureNode::Loop { body, .. } => format!("[{}]", words(body)),
     };
     nodes.iter().map(word).collect::<Vec<_>>().join(" ")
 }

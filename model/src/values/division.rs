@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::relation::{Grid, Place};
+use crate::relation::{Grid, RelationArguments};
 
 pub(super) use search::find;
 
@@ -112,7 +112,7 @@ impl Factor {
 
 impl Division {
     /// Returns the value of a rank, not negative.
-    pub(crate) fn at(&self, place: Place, size: f64) -> f64 {
+    pub(crate) fn at(&self, place: RelationArguments, size: f64) -> f64 {
         self.value(&self.grid.lie(place), self.points_of(size))
     }
 

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, NOISE, Sample, Values};
+use super::{EvaluationPoint, NOISE, Sample, Values};
 
 /// The distribution of values around their function. A rank with a late value makes others wait, so a mean alone is too
 /// optimistic.
@@ -21,7 +21,7 @@ impl Spread {
     /// Returns the distribution of these samples around `values`.
     pub(crate) fn of(samples: &[Sample], values: &Values) -> Self {
         let ratio = |it: &Sample| {
-            let said = values.at(Asked {
+            let said = values.at(EvaluationPoint {
                 ranks: it.ranks,
                 size: it.size,
                 instance: it.instance,

@@ -13,7 +13,7 @@ fn values(of: impl Fn(f64, u32, u32) -> f64, turns: fn(u32) -> u32) -> Values {
                 size: 1.0,
                 instance: (instance, count),
                 turn: instance,
-                place: Place {
+                place: RelationArguments {
                     rank: 0,
                     ranks,
                     turn: 0,
@@ -27,12 +27,12 @@ fn values(of: impl Fn(f64, u32, u32) -> f64, turns: fn(u32) -> u32) -> Values {
 
 fn at(values: &Values, ranks: f64, instance: (u32, u32)) -> f64 {
     let turn = instance.0;
-    values.at(Asked {
+    values.at(EvaluationPoint {
         ranks,
         size: 1.0,
         instance,
         turn,
-        place: Place {
+        place: RelationArguments {
             rank: 0,
             ranks: ranks as u32,
             turn: 0,
@@ -48,7 +48,7 @@ fn a_spread_has_the_mean_and_the_tail_of_its_samples() {
         size: 1.0,
         instance: (at, 1000),
         turn: 0,
-        place: Place {
+        place: RelationArguments {
             rank: 0,
             ranks: 4,
             turn: 0,

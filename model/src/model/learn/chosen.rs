@@ -8,7 +8,7 @@ use belljar_trace::Event;
 
 use super::super::Class;
 use super::super::roles::Role;
-use super::classes::{Growing, Member};
+use super::classes::{ClassMember, GrowingClass};
 use super::instances::Findings;
 use super::kinds::{differing, roles};
 use super::{LearnError, Likely, class_model, pools, sequences, turns_of};
@@ -20,7 +20,10 @@ use crate::values::{Hint, Values};
 ///
 /// # Errors
 /// Returns [`LearnError::NoRule`] or [`LearnError::Kinds`] if no role does.
-pub(super) fn chosen(runs: &[Run], growing: &[Growing]) -> Result<(Role, Learned), LearnError> {
+pub(super) fn chosen(
+    runs: &[Run],
+    growing: &[GrowingClass],
+) -> Result<(Role, Learned), LearnError> {
     let mut learned = None;
     let mut why = None;
     let mut failed: BTreeSet<Vec<usize>> = BTreeSet::new();
@@ -57,7 +60,7 @@ pub(super) fn chosen(runs: &[Run], growing: &[Growing]) -> Result<(Role, Learned
 /// Returns the same, with ambiguous rules of calls resolved by the grid of other calls.
 fn settled(
     runs: &[Run],
-    growing: &[Growing],
+    growing: &[GrowingClass],
     (role, exact): (Role, bool),
     found: Learned,
 ) -> Learned {
@@ -67,7 +70,7 @@ fn settled(
     let told = role.grid().or_else(|| found.grid());
     let told = told.map(|grid| Likely { grid, sure: true });
     let likely = || {
-        let grid = sequences::Ways::of(runs).grid()?;
+        let grid = sequences::PeerRelations::of(runs).grid()?;
         Some(Likely { grid, sure: false })
     };
     let grid = told.or_else(likely);
@@ -100,11 +103,11 @@ impl Learned {
 /// Returns the calls of each kind of ranks, by their role. `None` if ranks of a kind have different calls.
 fn by_role(
     runs: &[Run],
-    growing: &[Growing],
+    growing: &[GrowingClass],
     (role, exact): (Role, bool),
     grid: Option<Likely>,
 ) -> Option<Result<Learned, LearnError>> {
-    let mut kinds: BTreeMap<u64, (usize, Vec<&Member>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<u64, (usize, Vec<&ClassMember>)> = BTreeMap::new();
     for (structure, own) in growing.iter().enumerate() {
         for member in &own.members {
             let kind = role.kind(member.rank, runs[member.run].ranks);
@@ -115,14 +118,14 @@ fn by_role(
             known.1.push(member);
         }
     }
-    let alike = |members: &[&Member]| {
+    let alike = |members: &[&ClassMember]| {
         let mut turns = BTreeMap::new();
         members
             .iter()
             .all(|it| *turns.entry(it.run).or_insert(&it.reading.turns) == &it.reading.turns)
     };
     let known = role.grid().or(grid.map(|it| it.grid));
-    let given = |(structure, members): &(usize, Vec<&Member>)| {
+    let given = |(structure, members): &(usize, Vec<&ClassMember>)| {
         let loops = growing[*structure].structure.loops as usize;
         alike(members)
             || (0..loops).all(|of| {

@@ -5,27 +5,27 @@
 use std::collections::BTreeMap;
 
 use super::sequences;
-use crate::structure::{Reading, Structure};
+use crate::structure::{ParsedSequence, Structure};
 
 /// Most sequences whose loops are tried for another one.
 const MOST_FOLDED: usize = 6;
 
-/// A rank of a run, in its class.
-pub(super) struct Member {
+/// A member of a class: a rank of a run.
+pub(super) struct ClassMember {
     pub(super) run: usize,
     pub(super) rank: u32,
-    pub(super) reading: Reading,
+    pub(super) reading: ParsedSequence,
 }
 
 /// A class under construction.
-pub(super) struct Growing {
+pub(super) struct GrowingClass {
     pub(super) structure: Structure,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<ClassMember>,
 }
 
 /// Returns the classes of all ranks of all runs, beginning with the longest sequences, and among these with the ones whose calls have a single
 /// token.
-pub(super) fn classes(runs: &[Vec<Vec<sequences::Tokens>>]) -> Vec<Growing> {
+pub(super) fn classes(runs: &[Vec<Vec<sequences::Tokens>>]) -> Vec<GrowingClass> {
     let mut sequences: BTreeMap<&Vec<sequences::Tokens>, Vec<(usize, u32)>> = BTreeMap::new();
     for (number, ranks) in runs.iter().enumerate() {
         for (rank, tokens) in (0..).zip(ranks) {
@@ -40,19 +40,19 @@ pub(super) fn classes(runs: &[Vec<Vec<sequences::Tokens>>]) -> Vec<Growing> {
         .iter()
         .filter_map(|ranks| ranks.iter().max_by_key(|it| it.len()));
     let longest: Vec<&Vec<sequences::Tokens>> = longest.collect();
-    let mut classes: Vec<Growing> = Vec::new();
+    let mut classes: Vec<GrowingClass> = Vec::new();
     for (tokens, ranks) in sequences {
         let mut known = classes.iter().enumerate();
         let known = known.find_map(|(at, class)| Some((at, class.structure.parse_any(tokens)?)));
         let (at, reading) = known.unwrap_or_else(|| {
             let (structure, reading) = structure(tokens, &longest, &all);
-            classes.push(Growing {
+            classes.push(GrowingClass {
                 structure,
                 members: Vec::new(),
             });
             (classes.len() - 1, reading)
         });
-        let members = ranks.into_iter().map(|(run, rank)| Member {
+        let members = ranks.into_iter().map(|(run, rank)| ClassMember {
             run,
             rank,
             reading: reading.clone(),
@@ -68,12 +68,12 @@ fn structure(
     tokens: &Vec<sequences::Tokens>,
     longest: &[&Vec<sequences::Tokens>],
     all: &[&Vec<sequences::Tokens>],
-) -> (Structure, Reading) {
+) -> (Structure, ParsedSequence) {
     let first = |tokens: &[sequences::Tokens]| -> Vec<u32> {
         tokens.iter().filter_map(|it| it.first().copied()).collect()
     };
     let mut tried: Vec<&Vec<sequences::Tokens>> = Vec::new();
-    let mut best: Option<(usize, Structure, Reading)> = None;
+    let mut best: Option<(usize, Structure, ParsedSequence)> = None;
     for other in std::iter::once(&tokens).chain(longest) {
         if tried.len() > MOST_FOLDED || tried.contains(other) {
             continue;

@@ -18,7 +18,7 @@ use super::kinds::called;
 use super::pools::Pools;
 use super::{LearnError, Likely, Shared};
 use crate::model::call::{
-    CallModel, CollectiveModel, Completes, Counter, Tags, Times, TransferModel,
+    CallModel, CallTimeModel, CollectiveModel, Completes, Counter, Tags, TransferModel,
 };
 use crate::relation::Grid;
 use crate::values::{Hint, Sample, Spread, Values};
@@ -34,7 +34,7 @@ pub(super) fn call_model(
     (class, token): (usize, u32),
     (templates, (likely, data, pools), found): (&mut Vec<Event>, Shared<'_>, &mut Findings),
 ) -> Result<CallModel, LearnError> {
-    let look = Look {
+    let look = CallInstances {
         all,
         class,
         token,
@@ -82,7 +82,7 @@ pub(super) struct Findings {
 }
 
 /// All instances of a call.
-struct Look<'l, 'r> {
+struct CallInstances<'l, 'r> {
     all: &'l [Instance<'r>],
     class: usize,
     /// The grid of the peers of other calls.
@@ -99,9 +99,9 @@ struct Look<'l, 'r> {
     unsure: RefCell<Vec<String>>,
 }
 
-impl Look<'_, '_> {
+impl CallInstances<'_, '_> {
     /// Returns the times by the previous call.
-    fn times(&self) -> Result<Vec<Times>, LearnError> {
+    fn times(&self) -> Result<Vec<CallTimeModel>, LearnError> {
         let mut counts: BTreeMap<Option<u32>, usize> = BTreeMap::new();
         for it in self.all {
             *counts.entry(it.after).or_default() += 1;
@@ -118,7 +118,7 @@ impl Look<'_, '_> {
             };
             let (before, before_spread) = of("the time before", |it| it.step.before)?;
             let (own, own_spread) = of("the time of its own", |it| it.step.own)?;
-            Ok(Times {
+            Ok(CallTimeModel {
                 after,
                 before,
                 before_spread,

@@ -8,11 +8,11 @@ use belljar_trace::{Event, Fact};
 
 use super::super::roles::Role;
 use super::LearnError;
-use super::classes::{Growing, Member};
-use crate::run::{Run, Step};
+use super::classes::{ClassMember, GrowingClass};
+use crate::run::{Run, RunCall};
 
 /// Returns roles with their kinds of the runs' ranks, in ascending order of the number of kinds.
-pub(super) fn roles(runs: &[Run], growing: &[Growing]) -> Vec<(Vec<usize>, Role)> {
+pub(super) fn roles(runs: &[Run], growing: &[GrowingClass]) -> Vec<(Vec<usize>, Role)> {
     let all = Role::all().into_iter();
     let mut all: Vec<_> = all
         .filter(|role| generalizes(runs, *role))
@@ -36,7 +36,7 @@ fn generalizes(runs: &[Run], role: Role) -> bool {
 }
 
 /// Returns the kind of each rank of each run by a role, numbered in the order of appearance.
-fn partition(runs: &[Run], growing: &[Growing], role: Role) -> Vec<usize> {
+fn partition(runs: &[Run], growing: &[GrowingClass], role: Role) -> Vec<usize> {
     let mut numbers: BTreeMap<u64, usize> = BTreeMap::new();
     let members = growing.iter().flat_map(|own| &own.members);
     let kinds = members.map(|member| {
@@ -48,11 +48,11 @@ fn partition(runs: &[Run], growing: &[Growing], role: Role) -> Vec<usize> {
 }
 
 /// Returns a rank that is of another class in another run, with the first call in which both differ.
-pub(super) fn differing(runs: &[Run], growing: &[Growing]) -> Option<LearnError> {
+pub(super) fn differing(runs: &[Run], growing: &[GrowingClass]) -> Option<LearnError> {
     let mut known: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     let members = growing.iter().enumerate();
     let members = members.flat_map(|(class, own)| own.members.iter().map(move |it| (class, it)));
-    for (class, Member { run, rank, .. }) in members {
+    for (class, ClassMember { run, rank, .. }) in members {
         let (other, before) = *known.entry(*rank).or_insert((class, *run));
         if other == class {
             continue;
@@ -60,7 +60,8 @@ pub(super) fn differing(runs: &[Run], growing: &[Growing]) -> Option<LearnError>
         let [one, other] = [before, *run].map(|run| &runs[run].steps[*rank as usize]);
         let mut both = one.iter().zip(other);
         let first = both.find(|(one, other)| one.token != other.token);
-        let named = |step: Option<&Step>| step.map_or("nothing".to_owned(), |it| called(&it.event));
+        let named =
+            |step: Option<&RunCall>| step.map_or("nothing".to_owned(), |it| called(&it.event));
         return Some(LearnError::Kinds {
             rank: *rank,
             one: named(first.map(|(one, _)| one)),

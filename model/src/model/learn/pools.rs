@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::calls_of;
-use super::classes::Growing;
+use super::classes::GrowingClass;
 use super::instances::{self, Instance};
 use crate::relation::Grid;
 use crate::run::Run;
@@ -18,7 +18,7 @@ pub(super) struct Pools(BTreeMap<(u32, usize), Values>);
 
 impl Pools {
     /// Collects the values of calls that several classes make, if one function or division reproduces all of them.
-    pub(super) fn of(runs: &[Run], growing: &[Growing], grid: Option<Grid>) -> Self {
+    pub(super) fn of(runs: &[Run], growing: &[GrowingClass], grid: Option<Grid>) -> Self {
         let mut all: BTreeMap<(u32, usize), Vec<Sample>> = BTreeMap::new();
         if growing.len() < 2 {
             return Self::default();

@@ -12,7 +12,7 @@ use crate::run::Run;
 const NAMED: usize = 4;
 
 /// The identity of a run's program, as far as its trace contains it.
-struct Identity<'r> {
+struct ProgramIdentity<'r> {
     name: &'r str,
     /// Paths and build IDs of the files that call MPI, without libraries.
     files: BTreeSet<(&'r str, &'r [u8])>,
@@ -22,7 +22,7 @@ struct Identity<'r> {
     functions: BTreeSet<&'static str>,
 }
 
-impl<'r> Identity<'r> {
+impl<'r> ProgramIdentity<'r> {
     fn of(run: &'r Run) -> Self {
         let events = || run.steps.iter().flatten().map(|step| &step.event);
         let stacks = events().filter_map(|event| event.site.0.as_ref());
@@ -62,8 +62,8 @@ fn named(all: BTreeSet<&str>) -> String {
 }
 
 /// Describes functions that only one of two runs calls; `None` if both call the same.
-fn difference(one: &Identity<'_>, other: &Identity<'_>) -> Option<String> {
-    let alone = |a: &Identity<'_>, b: &Identity<'_>| {
+fn difference(one: &ProgramIdentity<'_>, other: &ProgramIdentity<'_>) -> Option<String> {
+    let alone = |a: &ProgramIdentity<'_>, b: &ProgramIdentity<'_>| {
         let own: BTreeSet<&str> = a.functions.difference(&b.functions).copied().collect();
         (!own.is_empty()).then(|| format!("{} alone calls {}", a.name, named(own)))
     };
@@ -80,7 +80,7 @@ fn difference(one: &Identity<'_>, other: &Identity<'_>) -> Option<String> {
 /// Returns [`LearnError::Programs`] for runs of programs in different files that call different functions.
 pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
     let mut warnings = Vec::new();
-    let all: Vec<Identity<'_>> = runs.iter().map(Identity::of).collect();
+    let all: Vec<ProgramIdentity<'_>> = runs.iter().map(ProgramIdentity::of).collect();
     let Some((first, others)) = all.split_first() else {
         return Ok(warnings);
     };
@@ -121,7 +121,7 @@ pub(super) fn compare(runs: &[Run]) -> Result<Vec<String>, LearnError> {
 }
 
 /// Formats a program's name with the beginning of its build ID.
-fn described(of: &Identity<'_>) -> String {
+fn described(of: &ProgramIdentity<'_>) -> String {
     let files = of.files.iter().take(NAMED).map(|(path, build)| {
         let digits: String = build
             .iter()

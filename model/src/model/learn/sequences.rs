@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use belljar_trace::{Event, Peer, Transfer};
 
 use crate::run::Run;
-pub(super) use ways::Ways;
+pub(super) use ways::PeerRelations;
 
 /// Most tags of one function that distinguish its calls: more of them are counters.
 const MOST_TAGS: usize = 32;
@@ -40,7 +40,7 @@ pub(super) type Tokens = Vec<u32>;
 /// Returns the sequences of all ranks of all runs, by run and rank.
 pub(super) fn sequences(runs: &[Run], by: Distinction) -> Vec<Vec<Vec<Tokens>>> {
     let common = Common::of(runs);
-    let ways = (by >= Distinction::Way).then(|| Ways::of(runs));
+    let ways = (by >= Distinction::Way).then(|| PeerRelations::of(runs));
     let mut numbers: BTreeMap<Vec<u64>, u32> = BTreeMap::new();
     let mut number = |words: Vec<u64>| {
         let next = numbers.len() as u32;

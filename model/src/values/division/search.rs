@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{Division, Factor, Lie, Rounding};
-use crate::relation::{Grid, Place};
+use crate::relation::{Grid, RelationArguments};
 
 /// Most points along a dimension.
 const MOST_POINTS: u32 = 1 << 11;
@@ -21,10 +21,10 @@ const MOST_FOUND: usize = 4;
 const SAME: f64 = 1e-9;
 
 /// A position, the problem's size there, and the value.
-pub(in crate::values) type Known = (Place, f64, f64);
+pub(in crate::values) type Known = (RelationArguments, f64, f64);
 
 /// A sample with its position in a grid.
-struct Seen {
+struct PlacedSample {
     lie: Lie,
     size: f64,
     value: f64,
@@ -149,7 +149,7 @@ fn differ(a: &Division, b: &Division, known: &[Known]) -> bool {
         let ranks = most.saturating_mul(by);
         [0, ranks / 2, ranks - 1].into_iter().any(|rank| {
             let turn = 0;
-            let place = Place { rank, ranks, turn };
+            let place = RelationArguments { rank, ranks, turn };
             !same(a.at(place, size), b.at(place, size))
         })
     })
@@ -157,12 +157,12 @@ fn differ(a: &Division, b: &Division, known: &[Known]) -> bool {
 
 /// Returns divisions of a family over a grid.
 fn of_grid(known: &[Known], grid: Grid, family: Family) -> Vec<Division> {
-    let seen = known.iter().map(|(place, size, value)| Seen {
+    let seen = known.iter().map(|(place, size, value)| PlacedSample {
         lie: grid.lie(*place),
         size: *size,
         value: *value,
     });
-    let seen: Vec<Seen> = seen.collect();
+    let seen: Vec<PlacedSample> = seen.collect();
     let dimensions = grid.dimensions;
     let mut all = match family {
         Family::Lengths | Family::Offsets => lengths(dimensions),
@@ -244,7 +244,7 @@ fn layers(count: usize) -> Vec<Vec<i8>> {
 }
 
 /// Returns a unit and an offset by which a product of lengths reproduces all values.
-fn by_lengths(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Division> {
+fn by_lengths(seen: &[PlacedSample], grid: Grid, factors: Vec<Factor>) -> Option<Division> {
     let first = seen.first()?;
     let x = product(&factors, first, 0);
     let other = seen.iter().find(|it| product(&factors, it, 0) != x)?;
@@ -267,12 +267,12 @@ fn by_lengths(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Divisio
     ranks.sort_unstable();
     ranks.dedup();
     let enough = division.offset == 0.0 || ranks.len() > 2 && unit > 0.0;
-    let holds = |it: &Seen| same(division.value(&it.lie, 0), it.value);
+    let holds = |it: &PlacedSample| same(division.value(&it.lie, 0), it.value);
     (enough && seen.iter().all(holds)).then_some(division)
 }
 
 /// Returns the product of factors; 0 if the grid lacks a dimension.
-fn product(factors: &[Factor], of: &Seen, points: u32) -> f64 {
+fn product(factors: &[Factor], of: &PlacedSample, points: u32) -> f64 {
     let factors = factors.iter();
     factors.fold(1.0, |product, it| {
         product * it.at(&of.lie, points).unwrap_or(0.0)
@@ -284,7 +284,7 @@ fn all_of(lie: &[(u32, u32)]) -> u32 {
 }
 
 /// Returns numbers of points, one for each size, by whose parts a unit reproduces all values.
-fn by_parts(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Division> {
+fn by_parts(seen: &[PlacedSample], grid: Grid, factors: Vec<Factor>) -> Option<Division> {
     let mut sizes: Vec<f64> = seen.iter().map(|it| it.size).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
@@ -297,7 +297,7 @@ fn by_parts(seen: &[Seen], grid: Grid, factors: Vec<Factor>) -> Option<Division>
     // Samples that differ most are tried first.
     let other = seen.iter().filter(|it| it.size == start.size);
     let other = other.max_by(|a, b| {
-        let far = |it: &Seen| (it.value - start.value).abs();
+        let far = |it: &PlacedSample| (it.value - start.value).abs();
         far(a).total_cmp(&far(b))
     })?;
     // Each rank has at least one point.

@@ -5,9 +5,9 @@
 use belljar_trace::{Direction, Event, Peer};
 
 use crate::model::call::Counter;
-use crate::relation::Place;
-use crate::run::{Run, Step};
-use crate::structure::{Reading, Turns};
+use crate::relation::RelationArguments;
+use crate::run::{Run, RunCall};
+use crate::structure::{ParsedSequence, Turns};
 use crate::values::Sample;
 
 /// One instance of a call.
@@ -15,7 +15,7 @@ use crate::values::Sample;
 pub(in crate::model::learn) struct Instance<'r> {
     pub(super) run: &'r Run,
     pub(super) number: usize,
-    pub(super) step: &'r Step,
+    pub(super) step: &'r RunCall,
     pub(super) rank: u32,
     pub(super) turn: u32,
     /// Turns of all loops around it.
@@ -33,7 +33,7 @@ pub(in crate::model::learn) struct Instance<'r> {
 }
 
 /// An open request: the call that began it, and the index of its transfer.
-struct Open {
+struct OpenRequest {
     request: u64,
     call: u32,
     at: usize,
@@ -45,7 +45,7 @@ pub(in crate::model::learn) fn gather<'r>(
     run: &'r Run,
     number: usize,
     rank: u32,
-    reading: &Reading,
+    reading: &ParsedSequence,
     all: &mut [Vec<Instance<'r>>],
 ) {
     let mut counts = vec![0; all.len()];
@@ -53,7 +53,7 @@ pub(in crate::model::learn) fn gather<'r>(
         counts[*call as usize] += 1;
     }
     let mut indices = vec![0; all.len()];
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenRequest> = Vec::new();
     let mut after = None;
     let calls = reading.calls.iter().zip(&reading.around);
     for (step, ((call, turn), around)) in run.steps[rank as usize].iter().zip(calls) {
@@ -63,7 +63,7 @@ pub(in crate::model::learn) fn gather<'r>(
         let still = completes.len() + open.len();
         let at = all[own].len();
         for (transfer, request) in event.started.iter().enumerate() {
-            open.push(Open {
+            open.push(OpenRequest {
                 request: *request,
                 call: *call,
                 at,
@@ -99,7 +99,11 @@ pub(in crate::model::learn) fn gather<'r>(
 }
 
 /// Returns the positions of the open requests that a call completes; the contents of their statuses go to the calls that began them.
-fn completed(event: &Event, open: &mut Vec<Open>, all: &mut [Vec<Instance<'_>>]) -> Vec<u32> {
+fn completed(
+    event: &Event,
+    open: &mut Vec<OpenRequest>,
+    all: &mut [Vec<Instance<'_>>],
+) -> Vec<u32> {
     let mut places = Vec::new();
     for completion in &event.completed {
         let Some(place) = open.iter().position(|it| it.request == completion.request) else {
@@ -107,7 +111,7 @@ fn completed(event: &Event, open: &mut Vec<Open>, all: &mut [Vec<Instance<'_>>])
         };
         places.push(place);
         if let Some(status) = completion.status {
-            let Open {
+            let OpenRequest {
                 call, at, transfer, ..
             } = open[place];
             let begun = all[call as usize].get_mut(at);
@@ -130,7 +134,7 @@ impl Instance<'_> {
     }
 
     /// Returns the rank's position in one of its communicators.
-    pub(super) fn place(&self, communicator: Option<u32>, by: Counter) -> Place {
+    pub(super) fn place(&self, communicator: Option<u32>, by: Counter) -> RelationArguments {
         let process = (self.event().node, self.event().process);
         let known = communicator.and_then(|number| {
             let of = &self.run.communicators;
@@ -140,7 +144,7 @@ impl Instance<'_> {
         });
         let (rank, ranks) = known.unwrap_or((self.rank, self.run.ranks));
         let turn = self.counted(by);
-        Place { rank, ranks, turn }
+        RelationArguments { rank, ranks, turn }
     }
 
     /// Returns the bytes of each of its messages with a peer.

@@ -9,9 +9,9 @@ use belljar_sim::figures::counted;
 use belljar_trace::Peer;
 
 use super::super::LearnError;
-use super::{Instance, Look, called};
+use super::{CallInstances, Instance, called};
 use crate::model::call::{Counter, phase};
-use crate::relation::{Place, Preference, Relation};
+use crate::relation::{Preference, Relation, RelationArguments};
 
 /// Most turns of a loop whose peers may have separate relations.
 const MOST_TURNS: u32 = 64;
@@ -43,7 +43,7 @@ pub(super) struct Peers {
 }
 
 /// Positions of ranks, and the number of each.
-type Samples = Vec<(Place, Option<u32>)>;
+type Samples = Vec<(RelationArguments, Option<u32>)>;
 
 fn distinct(mut samples: Samples) -> Samples {
     samples.sort_unstable();
@@ -51,7 +51,7 @@ fn distinct(mut samples: Samples) -> Samples {
     samples
 }
 
-impl<'r> Look<'_, 'r> {
+impl<'r> CallInstances<'_, 'r> {
     pub(super) fn no_rule(&self, what: &'static str, example: String) -> LearnError {
         let first = self.all.first().map(Instance::event);
         let wildcards = |it: &Instance<'_>| {
@@ -179,7 +179,7 @@ impl<'r> Look<'_, 'r> {
         samples.sort_by_key(|(place, _)| (std::cmp::Reverse(place.ranks), place.turn, place.rank));
         let some = samples.iter().take(NAMED).map(|(place, number)| {
             let number = number.map_or("nobody".to_owned(), |it| it.to_string());
-            let Place { rank, ranks, turn } = place;
+            let RelationArguments { rank, ranks, turn } = place;
             format!("{rank} of {ranks} (turn {turn}): {number}")
         });
         some.collect::<Vec<_>>().join(", ")

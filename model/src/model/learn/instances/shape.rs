@@ -9,7 +9,7 @@ use belljar_job::Member;
 use belljar_trace::{Event, Fact, Making, NewCommunicator};
 
 use super::super::LearnError;
-use super::{Instance, Look};
+use super::{CallInstances, Instance};
 use crate::model::call::{Counter, Shape};
 use crate::relation::{Grid, Relation};
 
@@ -23,7 +23,7 @@ fn new<'i>(of: &'i Instance<'_>) -> Option<&'i NewCommunicator> {
 
 /// A communicator created from a group.
 #[derive(Clone, Debug)]
-struct Gathered {
+struct CreatedCommunicator {
     /// The parent communicator.
     parent: Option<u32>,
     /// Ranks there of the members of the new one, in their order.
@@ -33,7 +33,7 @@ struct Gathered {
 }
 
 /// Returns the members of the caller's new communicator; `None` if the trace does not contain them.
-fn gathered(of: &Instance<'_>) -> Option<Gathered> {
+fn gathered(of: &Instance<'_>) -> Option<CreatedCommunicator> {
     let made = new(of)?;
     let known = &of.run.communicators;
     let process = (of.event().node, of.event().process);
@@ -41,14 +41,14 @@ fn gathered(of: &Instance<'_>) -> Option<Gathered> {
     let from = known.members(process, made.parent?)?;
     let places: BTreeMap<Member, u32> = from.iter().zip(0..).collect();
     let ranks = members.iter().map(|member| places.get(&member).copied());
-    Some(Gathered {
+    Some(CreatedCommunicator {
         parent: made.parent,
         members: ranks.collect::<Option<_>>()?,
         rank: known.rank(process, made.number?)?,
     })
 }
 
-impl Look<'_, '_> {
+impl CallInstances<'_, '_> {
     pub(super) fn shape(&self, template: &Event) -> Result<Shape, LearnError> {
         let Some(Fact::Communicator(made)) = &template.fact else {
             return Ok(Shape::AsTraced);
@@ -83,7 +83,7 @@ impl Look<'_, '_> {
 
     /// Returns the members of a group: the first one, and their order.
     fn members(&self) -> Result<Shape, LearnError> {
-        let told: Vec<Option<Gathered>> = self.all.iter().map(gathered).collect();
+        let told: Vec<Option<CreatedCommunicator>> = self.all.iter().map(gathered).collect();
         if told.iter().any(Option::is_none) {
             let example = "whose group or communicator the trace does not tell".to_owned();
             return Err(self.no_rule("members", example));

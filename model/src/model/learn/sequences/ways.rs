@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use belljar_trace::{Event, Peer, Transfer};
 
 use super::messages;
-use crate::relation::{Grid, Place, Relation};
+use crate::relation::{Grid, Relation, RelationArguments};
 use crate::run::Run;
 
 /// Most pairs of ranks and peers of a run that are used.
@@ -16,17 +16,17 @@ const MOST_PAIRS: usize = 1 << 14;
 /// Most bits of a position that may differ.
 const MOST_BITS: u32 = 20;
 
-/// A way to a peer.
+/// The relation of a rank to a peer.
 #[derive(Clone, Debug)]
-enum Way {
+enum PeerRelation {
     /// By a relation.
     One(Relation),
     /// By one bit of the place along a dimension.
     Bit(Grid, u8),
 }
 
-impl Way {
-    fn leads(&self, place: Place, to: u32) -> bool {
+impl PeerRelation {
+    fn leads(&self, place: RelationArguments, to: u32) -> bool {
         match self {
             Self::One(relation) => relation.at(place) == Some(to),
             Self::Bit(grid, dimension) => (0..MOST_BITS).any(|turn| {
@@ -40,26 +40,31 @@ impl Way {
                     .get(usize::from(*dimension))
                     .copied();
                 let within = length.is_some_and(|length| 1_u64 << turn < u64::from(length));
-                within && relation.at(Place { turn, ..place }) == Some(to)
+                within && relation.at(RelationArguments { turn, ..place }) == Some(to)
             }),
         }
     }
 }
 
-/// The ways of a program's messages.
-pub(in crate::model::learn) struct Ways {
-    all: Vec<Way>,
+/// The relations of ranks and peers in a program's messages.
+pub(in crate::model::learn) struct PeerRelations {
+    all: Vec<PeerRelation>,
     /// True if each message has a way.
     whole: bool,
 }
 
-impl Ways {
+impl PeerRelations {
     /// Returns the simplest ways that lead to most peers of all runs.
     pub(in crate::model::learn) fn of(runs: &[Run]) -> Self {
-        let pairs = runs.iter().flat_map(pairs).collect::<Vec<(Place, u32)>>();
-        let mut best: (usize, Vec<Way>) = (0, Vec::new());
+        let pairs = runs
+            .iter()
+            .flat_map(pairs)
+            .collect::<Vec<(RelationArguments, u32)>>();
+        let mut best: (usize, Vec<PeerRelation>) = (0, Vec::new());
         for ways in schemes() {
-            let led = |(place, to): &&(Place, u32)| ways.iter().any(|way| way.leads(*place, *to));
+            let led = |(place, to): &&(RelationArguments, u32)| {
+                ways.iter().any(|way| way.leads(*place, *to))
+            };
             let count = pairs.iter().filter(led).count();
             if count > best.0 {
                 best = (count, ways);
@@ -68,7 +73,7 @@ impl Ways {
                 break;
             }
         }
-        let used = |way: &Way| pairs.iter().any(|(place, to)| way.leads(*place, *to));
+        let used = |way: &PeerRelation| pairs.iter().any(|(place, to)| way.leads(*place, *to));
         Self {
             whole: best.0 == pairs.len(),
             all: best.1.into_iter().filter(used).collect(),
@@ -77,9 +82,9 @@ impl Ways {
 
     /// Returns the grid of all ways, if each message has one.
     pub(in crate::model::learn) fn grid(&self) -> Option<Grid> {
-        let of = |way: &Way| match way {
-            Way::One(relation) => relation.grid(),
-            Way::Bit(grid, _) => Some(*grid),
+        let of = |way: &PeerRelation| match way {
+            PeerRelation::One(relation) => relation.grid(),
+            PeerRelation::Bit(grid, _) => Some(*grid),
         };
         let grid = self.whole.then(|| self.all.iter().find_map(of)).flatten();
         grid.filter(|it| it.dimensions > 1)
@@ -114,14 +119,14 @@ impl Ways {
 }
 
 /// Returns the position of a message's sender or receiver, and the other one.
-fn peer(run: &Run, event: &Event, transfer: &Transfer) -> Option<(Place, u32)> {
+fn peer(run: &Run, event: &Event, transfer: &Transfer) -> Option<(RelationArguments, u32)> {
     let Peer::Rank(to) = transfer.peer else {
         return None;
     };
     let process = (event.node, event.process);
     let of = &run.communicators;
     let number = transfer.communicator?;
-    let place = Place {
+    let place = RelationArguments {
         rank: of.rank(process, number)?,
         ranks: of.members(process, number)?.len(),
         turn: 0,
@@ -130,7 +135,7 @@ fn peer(run: &Run, event: &Event, transfer: &Transfer) -> Option<(Place, u32)> {
 }
 
 /// Returns all distinct pairs of ranks that exchange messages.
-fn pairs(run: &Run) -> Vec<(Place, u32)> {
+fn pairs(run: &Run) -> Vec<(RelationArguments, u32)> {
     let mut all = BTreeSet::new();
     for step in run.steps.iter().flatten() {
         let known = messages(&step.event).filter_map(|it| peer(run, &step.event, it));
@@ -143,7 +148,7 @@ fn pairs(run: &Run) -> Vec<(Place, u32)> {
 }
 
 /// Returns sets of common ways, the simplest first.
-fn schemes() -> Vec<Vec<Way>> {
+fn schemes() -> Vec<Vec<PeerRelation>> {
     let grids: Vec<Grid> = (2..=4)
         .flat_map(|dimensions| {
             [false, true].map(|ascending| Grid {
@@ -153,10 +158,10 @@ fn schemes() -> Vec<Vec<Way>> {
         })
         .collect();
     let ring = [false, true].map(|wraps| {
-        let all = [1, -1].map(|by| Way::One(Relation::Shift { by, wraps }));
+        let all = [1, -1].map(|by| PeerRelation::One(Relation::Shift { by, wraps }));
         all.to_vec()
     });
-    let mut all: Vec<Vec<Way>> = ring.to_vec();
+    let mut all: Vec<Vec<PeerRelation>> = ring.to_vec();
     let flat = |it: &&Grid| it.dimensions < 4;
     let deep = |it: &&Grid| it.dimensions == 4;
     for grid in grids.iter().filter(flat) {
@@ -168,8 +173,8 @@ fn schemes() -> Vec<Vec<Way>> {
     };
     // Before corners: with length two along many dimensions, all ways are neighbours.
     for grid in [line].iter().chain(grids.iter().filter(flat)) {
-        let bits = |dimension| Way::Bit(*grid, dimension);
-        let mut ways = vec![Way::One(Relation::Transpose)];
+        let bits = |dimension| PeerRelation::Bit(*grid, dimension);
+        let mut ways = vec![PeerRelation::One(Relation::Transpose)];
         ways.extend((0..grid.dimensions).map(bits));
         all.push(ways);
     }
@@ -183,15 +188,15 @@ fn schemes() -> Vec<Vec<Way>> {
     }
     // Messages to the first rank come last: they are often separate from the others.
     for ways in &mut all {
-        ways.push(Way::One(Relation::Fixed(0)));
+        ways.push(PeerRelation::One(Relation::Fixed(0)));
     }
     all
 }
 
-fn neighbors(grid: Grid, wraps: bool) -> Vec<Way> {
+fn neighbors(grid: Grid, wraps: bool) -> Vec<PeerRelation> {
     let all = (0..grid.dimensions).flat_map(|dimension| {
         [1, -1].map(|by| {
-            Way::One(Relation::Neighbor {
+            PeerRelation::One(Relation::Neighbor {
                 grid,
                 dimension,
                 by,
@@ -203,7 +208,7 @@ fn neighbors(grid: Grid, wraps: bool) -> Vec<Way> {
 }
 
 /// Returns ways across edges and corners of a grid.
-fn offsets(grid: Grid, wraps: bool) -> Vec<Way> {
+fn offsets(grid: Grid, wraps: bool) -> Vec<PeerRelation> {
     let count = usize::from(grid.dimensions);
     let all = (0..3_u32.pow(u32::from(grid.dimensions))).map(|number| {
         let mut by = [0_i8; 4];
@@ -213,6 +218,6 @@ fn offsets(grid: Grid, wraps: bool) -> Vec<Way> {
         by
     });
     let all = all.filter(|by| by.iter().filter(|it| **it != 0).count() > 1);
-    all.map(|by| Way::One(Relation::Offset { grid, by, wraps }))
+    all.map(|by| PeerRelation::One(Relation::Offset { grid, by, wraps }))
         .collect()
 }
