@@ -12,9 +12,9 @@ pub(crate) const HEAD: usize = 1 + 4 + 4;
 /// Most bytes of a payload, packed or unpacked.
 pub(crate) const MOST: usize = 64 << 20;
 
-/// The contents of a chunk.
+/// The kind of a chunk, by its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ChunkKind {
     /// Data that precedes the first call.
     Header = 0,
     /// The end, with the tracers' summaries.
@@ -31,9 +31,9 @@ pub enum Kind {
     Probes = 6,
 }
 
-impl Kind {
+impl ChunkKind {
     fn of(byte: u8) -> Option<Self> {
-        use Kind::{Dictionary, Footer, Header, Operands, Probes, Structure, Times};
+        use ChunkKind::{Dictionary, Footer, Header, Operands, Probes, Structure, Times};
         [
             Header, Footer, Dictionary, Structure, Operands, Times, Probes,
         ]
@@ -43,7 +43,7 @@ impl Kind {
 }
 
 /// Appends a chunk.
-pub(crate) fn put(into: &mut Vec<u8>, kind: Kind, payload: &[u8]) {
+pub(crate) fn put(into: &mut Vec<u8>, kind: ChunkKind, payload: &[u8]) {
     let start = into.len();
     into.push(kind as u8);
     into.extend_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -61,7 +61,7 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 
 /// A chunk's kind and, if wanted, its payload.
 pub(crate) struct Chunk {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChunkKind,
     pub(crate) payload: Option<Vec<u8>>,
     /// Bytes in the file, including the head.
     pub(crate) length: u64,
@@ -85,7 +85,7 @@ pub(crate) fn verify(file: &mut (impl Read + Seek), end: u64) -> Result<(), Stri
 /// Reads a chunk, or skips its payload if its kind is not `wanted`; `None` at the file's end.
 pub(crate) fn take(
     file: &mut (impl Read + Seek),
-    wanted: impl Fn(Kind) -> bool,
+    wanted: impl Fn(ChunkKind) -> bool,
 ) -> Result<Option<Chunk>, String> {
     let mut head = Vec::with_capacity(HEAD);
     let failed = |error: std::io::Error| error.to_string();
@@ -100,7 +100,7 @@ pub(crate) fn take(
         return Err(broken());
     }
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let kind = Kind::of(head[0]).ok_or_else(|| format!("a chunk has kind {}", head[0]))?;
+    let kind = ChunkKind::of(head[0]).ok_or_else(|| format!("a chunk has kind {}", head[0]))?;
     let length = word(1) as usize;
     if length > MOST {
         return Err("a chunk's length is impossible".to_owned());

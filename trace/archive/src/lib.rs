@@ -101,7 +101,7 @@ use bincode::{Decode, Encode};
 pub use calls::stream::Stream;
 pub use coding::grammar::{Grammar, Rule};
 pub use convert::convert;
-pub use frame::Kind;
+pub use frame::ChunkKind;
 pub use header::Contents;
 pub use observed::{ReadPosition, observed};
 pub use probes::{ProbesHeader, ProbesReader, ProbesWriter};

@@ -18,7 +18,7 @@ use belljar_trace::{
 use bincode::{Decode, Encode};
 
 use crate::failed;
-use crate::frame::{self, Kind};
+use crate::frame::{self, ChunkKind};
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"BelljarP";
@@ -53,9 +53,9 @@ struct Footer {
     end: ProbesEnd,
 }
 
-/// A writer's state.
+/// The state of a writer of probes.
 #[derive(Encode, Decode)]
-struct Saved {
+struct ProbeWriterState {
     length: u64,
     records: u64,
     pending: Recorded,
@@ -90,7 +90,7 @@ impl ProbesWriter {
         let mut start = MAGIC.to_vec();
         start.extend_from_slice(&VERSION.to_le_bytes());
         let header = writer.encoded(header)?;
-        frame::put(&mut start, Kind::Header, &header);
+        frame::put(&mut start, ChunkKind::Header, &header);
         writer.write(&start)?;
         Ok(writer)
     }
@@ -121,7 +121,7 @@ impl ProbesWriter {
         let packed = zstd::bulk::compress(&plain, LEVEL);
         payload.extend(packed.map_err(|source| failed("write", &self.path, source))?);
         let mut chunk = Vec::new();
-        frame::put(&mut chunk, Kind::Probes, &payload);
+        frame::put(&mut chunk, ChunkKind::Probes, &payload);
         self.write(&chunk)?;
         self.records += records.0.len() as u64;
         Ok(())
@@ -136,7 +136,7 @@ impl ProbesWriter {
         let records = self.records;
         let footer = self.encoded(&Footer { records, end })?;
         let mut chunk = Vec::new();
-        frame::put(&mut chunk, Kind::Footer, &footer);
+        frame::put(&mut chunk, ChunkKind::Footer, &footer);
         self.write(&chunk)?;
         self.cut()
     }
@@ -159,7 +159,7 @@ impl ProbesWriter {
         codec::encode(&self.length, &mut bytes)?;
         codec::encode(&self.records, &mut bytes)?;
         codec::encode(&self.pending, &mut bytes)?;
-        codec::check::<Saved>(&bytes)?;
+        codec::check::<ProbeWriterState>(&bytes)?;
         Ok(bytes)
     }
 
@@ -173,7 +173,8 @@ impl ProbesWriter {
             reason,
         };
         let failed = |source| failed("continue", path, source);
-        let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
+        let saved: ProbeWriterState =
+            codec::decode(saved).map_err(|error| state(error.to_string()))?;
         let there = file.metadata().map_err(failed)?.len();
         if there < saved.length {
             let length = saved.length;
@@ -198,7 +199,8 @@ impl ProbesWriter {
             path: path.to_owned(),
             reason,
         };
-        let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
+        let saved: ProbeWriterState =
+            codec::decode(saved).map_err(|error| state(error.to_string()))?;
         let mut file = BufReader::with_capacity(1 << 16, file);
         let mut start = [0; START as usize];
         let read = std::io::Read::read_exact(&mut file, &mut start);
@@ -277,7 +279,7 @@ impl ProbesReader {
         }
         let renumbers = version == EARLIER_VERSION;
         let chunk = frame::take(&mut file, |_| true).map_err(wrong)?;
-        let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
+        let chunk = chunk.filter(|chunk| chunk.kind == ChunkKind::Header);
         let (payload, length) = chunk
             .and_then(|chunk| Some((chunk.payload?, chunk.length)))
             .ok_or_else(|| wrong("it has no header".to_owned()))?;
@@ -324,7 +326,7 @@ impl ProbesReader {
         let chunk = chunk.ok_or("it has no end: the run did not come to its own")?;
         let payload = chunk.payload.unwrap_or_default();
         match chunk.kind {
-            Kind::Probes => {
+            ChunkKind::Probes => {
                 let mut records = unpacked(&payload)?;
                 for record in records.iter_mut().filter(|_| self.renumbers) {
                     // An invalid function number is refused below, like any number beyond the table.
@@ -342,7 +344,7 @@ impl ProbesReader {
                 self.offset += chunk.length;
                 Ok(true)
             }
-            Kind::Footer => {
+            ChunkKind::Footer => {
                 let decoded = codec::decode(&payload);
                 let footer: Footer = decoded.map_err(|error| error.to_string())?;
                 if footer.records != self.records {

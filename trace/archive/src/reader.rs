@@ -20,12 +20,14 @@ use crate::coding::coder::Decoder;
 use crate::header::Contents;
 use crate::operands::Operands;
 use crate::structure::Structure;
-use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge, put_before_next};
-use chunks::{Chunks, Wanted};
+use crate::times::{
+    CallTimestamps, Called, Clocks, OrderKey, SectionCoders, TimesModel, merge, put_before_next,
+};
+use chunks::{ChunkSections, Chunks};
 
 /// A thread, and the positions of its calls in the chunk.
 #[derive(Debug)]
-struct Thread {
+struct ChunkThread {
     stream: Stream,
     outlook: Outlook,
     clocks: Clocks,
@@ -33,7 +35,7 @@ struct Thread {
     next_call: usize,
     operands: Vec<u64>,
     next_operand: usize,
-    times: Vec<Times>,
+    times: Vec<CallTimestamps>,
     folds: Vec<Polls>,
     next_fold: usize,
 }
@@ -42,8 +44,8 @@ struct Thread {
 #[derive(Debug)]
 pub(crate) struct ArchiveReader {
     chunks: Chunks,
-    wanted: Wanted,
-    threads: Vec<Thread>,
+    wanted: ChunkSections,
+    threads: Vec<ChunkThread>,
     sequences: Vec<Vec<u32>>,
     order: std::vec::IntoIter<u32>,
     operands: Operands,
@@ -60,7 +62,7 @@ impl ArchiveReader {
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         Ok(Self {
             chunks: Chunks::open(path)?,
-            wanted: Wanted::All,
+            wanted: ChunkSections::All,
             threads: Vec::new(),
             sequences: Vec::new(),
             order: Vec::new().into_iter(),
@@ -75,7 +77,7 @@ impl ArchiveReader {
     /// # Errors
     /// The same as for [`open`](Self::open).
     pub(crate) fn open_untimed(path: &Path) -> Result<Self, TraceError> {
-        let wanted = Wanted::ButTimes;
+        let wanted = ChunkSections::ButTimes;
         Ok(Self {
             wanted,
             ..Self::open(path)?
@@ -109,7 +111,7 @@ impl ArchiveReader {
             return false;
         };
         for stream in &sections.structure.fresh {
-            self.threads.push(Thread {
+            self.threads.push(ChunkThread {
                 stream: *stream,
                 outlook: Outlook::new(stream),
                 clocks: Clocks::default(),
@@ -125,7 +127,7 @@ impl ArchiveReader {
         self.sequences = sections.structure.unfolded();
         self.read_operands(&sections.structure, &sections.operands);
         let sound = match self.wanted {
-            Wanted::All => self
+            ChunkSections::All => self
                 .read_times(&sections.structure, &sections.times)
                 .is_some(),
             _ => {
@@ -172,7 +174,7 @@ impl ArchiveReader {
     fn read_times(&mut self, structure: &Structure, section: &[u8]) -> Option<()> {
         let model = &mut self.times;
         model.restart(structure.calls);
-        let mut coders = Parts::of(section)?;
+        let mut coders = SectionCoders::of(section)?;
         let mut keys: Vec<Vec<OrderKey>> = vec![Vec::new(); self.threads.len()];
         for (number, _) in &structure.threads {
             let thread = &mut self.threads[*number as usize];
@@ -184,7 +186,7 @@ impl ArchiveReader {
             for call in &self.sequences[thread.sequence] {
                 let signature = &self.chunks.dictionary.signatures()[*call as usize];
                 let called = Called::of(*call, signature);
-                let nothing = Times::default();
+                let nothing = CallTimestamps::default();
                 let times = model.code(&mut coders, &mut thread.clocks, called, &nothing);
                 if called.folded {
                     let told = (times.accounts.is_some(), counts.next().map(|it| it.calls));
@@ -211,7 +213,7 @@ impl ArchiveReader {
             let thread = &mut self.threads[*number as usize];
             let calls = self.sequences[thread.sequence].len();
             thread.times.clear();
-            thread.times.resize(calls, Times::default());
+            thread.times.resize(calls, CallTimestamps::default());
             order.extend(std::iter::repeat_n(*number, calls));
         }
         self.order = order.into_iter();
@@ -232,7 +234,7 @@ impl ArchiveReader {
         event.exit = event.exit.map(|_| times.exit);
         event.accounts = Accounts(times.accounts);
         event.site = self.chunks.dictionary.site(signature.site);
-        if signature.folded && (self.wanted == Wanted::All || !thread.folds.is_empty()) {
+        if signature.folded && (self.wanted == ChunkSections::All || !thread.folds.is_empty()) {
             let polls = thread.folds.get(thread.next_fold)?;
             if polls.calls > MOST_POLLS {
                 return None;
@@ -285,7 +287,7 @@ impl StructureReader {
 
     /// Reads the next chunk's structure; `None` at the end.
     pub fn advance(&mut self) -> Option<Structure> {
-        let structure = self.chunks.next(Wanted::Structure)?.structure;
+        let structure = self.chunks.next(ChunkSections::Structure)?.structure;
         self.streams.extend(&structure.fresh);
         Some(structure)
     }

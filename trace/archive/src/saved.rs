@@ -10,26 +10,26 @@ use crate::Sizes;
 use crate::calls::dictionary::SavedDictionary;
 use crate::calls::stream::{Outlook, Stream};
 use crate::structure::CHUNK_CALLS;
-use crate::times::{Clocks, Times};
+use crate::times::{CallTimestamps, Clocks};
 use crate::writer::CHUNK_WEIGHT;
 
 /// A thread and its calls since the last chunk.
 #[derive(Clone, Debug, Encode, Decode)]
-pub(crate) struct Thread {
+pub(crate) struct SavedThread {
     pub(crate) stream: Stream,
     pub(crate) outlook: Outlook,
     pub(crate) clocks: Clocks,
     pub(crate) last: u32,
     pub(crate) calls: Vec<u32>,
     pub(crate) operands: Vec<u64>,
-    pub(crate) times: Vec<Times>,
+    pub(crate) times: Vec<CallTimestamps>,
     /// The sums of records that stand for several calls.
     pub(crate) folds: Vec<Polls>,
 }
 
 /// The state from which a writer continues.
 #[derive(Encode, Decode)]
-pub(crate) struct Saved {
+pub(crate) struct WriterState {
     /// Bytes of the file.
     pub(crate) length: u64,
     /// The number of calls in the file, and of chunks of them.
@@ -37,7 +37,7 @@ pub(crate) struct Saved {
     pub(crate) chunks: u64,
     /// Number of threads that are in the file.
     pub(crate) known_threads: u64,
-    pub(crate) threads: Vec<Thread>,
+    pub(crate) threads: Vec<SavedThread>,
     /// The thread of each call since the last chunk.
     pub(crate) order: Vec<u32>,
     pub(crate) weight: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Saved {
     pub(crate) sizes: Sizes,
 }
 
-impl Saved {
+impl WriterState {
     /// True if all its numbers are valid.
     pub(crate) fn is_sound(&self) -> bool {
         self.is_of_a_file() && self.has_its_calls() && self.has_its_signatures()

@@ -14,7 +14,7 @@ use crate::coding::column::{Column, Context, mix};
 
 /// The times of a call, and its vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct Times {
+pub(crate) struct CallTimestamps {
     pub(crate) vcpu: u32,
     pub(crate) entry: u64,
     /// Equal to `entry` for a call that did not return.
@@ -42,7 +42,7 @@ impl Called {
     }
 }
 
-impl Times {
+impl CallTimestamps {
     /// Returns the key by which a run orders such a call of this node in its file.
     pub(crate) fn key(&self, called: Called, node: u32) -> OrderKey {
         (if called.left { self.exit } else { u64::MAX }, node)
@@ -62,14 +62,14 @@ pub(crate) struct Clocks {
 }
 
 /// Coders of the parts of the section, which are stored separately.
-pub(crate) struct Parts<C> {
+pub(crate) struct SectionCoders<C> {
     pub(crate) gaps: C,
     pub(crate) durations: C,
     /// vCPUs, accounts, order.
     pub(crate) rest: C,
 }
 
-impl Parts<Encoder> {
+impl SectionCoders<Encoder> {
     pub(crate) fn for_writing() -> Self {
         Self {
             gaps: Encoder::new(),
@@ -88,7 +88,7 @@ impl Parts<Encoder> {
     }
 }
 
-impl<'a> Parts<Decoder<'a>> {
+impl<'a> SectionCoders<Decoder<'a>> {
     /// Splits a section; `None` if it is shorter than it declares.
     pub(crate) fn of(section: &'a [u8]) -> Option<Self> {
         let (gaps, section) = section.split_first_chunk()?;
@@ -151,12 +151,12 @@ impl TimesModel {
     /// Codes the times of a thread's next call.
     pub(crate) fn code<C: Coder>(
         &mut self,
-        coders: &mut Parts<C>,
+        coders: &mut SectionCoders<C>,
         clocks: &mut Clocks,
         called: Called,
-        times: &Times,
-    ) -> Times {
-        let mut told = Times::default();
+        times: &CallTimestamps,
+    ) -> CallTimestamps {
+        let mut told = CallTimestamps::default();
         let same = coders
             .rest
             .bit(&mut self.same_vcpu, times.vcpu == clocks.vcpu);

@@ -23,12 +23,14 @@ use crate::calls::signature::{EarlierNumber, Signature, abstract_from};
 use crate::calls::stream::{Outlook, Stream};
 use crate::coding::coder::Encoder;
 use crate::coding::grammar::Grammar;
-use crate::frame::{self, Kind};
+use crate::frame::{self, ChunkKind};
 use crate::header::{Contents, Header};
 use crate::operands::Operands;
-use crate::saved::{Saved, Thread};
+use crate::saved::{SavedThread, WriterState};
 use crate::structure::{self, CHUNK_CALLS, Structure};
-use crate::times::{Called, Clocks, OrderKey, Parts, Times, TimesModel, merge, put_before_next};
+use crate::times::{
+    CallTimestamps, Called, Clocks, OrderKey, SectionCoders, TimesModel, merge, put_before_next,
+};
 use crate::{Footer, Sizes, failed};
 
 /// Most bytes of new signatures, texts of operands and the like in a chunk.
@@ -44,7 +46,7 @@ pub struct TraceWriter {
     chunks: u64,
     /// Threads that are in the file.
     known_threads: usize,
-    threads: Vec<Thread>,
+    threads: Vec<SavedThread>,
     numbers: BTreeMap<Stream, u32>,
     /// The thread of each call since the last chunk.
     order: Vec<u32>,
@@ -92,7 +94,7 @@ impl TraceWriter {
         let header = header.map_err(|reason| writer.unencodable(reason))?;
         let mut start = MAGIC.to_vec();
         start.extend_from_slice(&VERSION.to_le_bytes());
-        frame::put(&mut start, Kind::Header, &header);
+        frame::put(&mut start, ChunkKind::Header, &header);
         writer.sizes.other += start.len() as u64;
         writer.write(&start)?;
         Ok(writer)
@@ -125,7 +127,7 @@ impl TraceWriter {
     /// # Errors
     /// Fails if there is more of it than can be read again.
     pub fn save(&self) -> Result<Vec<u8>, StateError> {
-        let state = Saved {
+        let state = WriterState {
             length: self.length,
             calls: self.calls,
             chunks: self.chunks,
@@ -138,7 +140,7 @@ impl TraceWriter {
         };
         let mut bytes = Vec::new();
         codec::encode(&state, &mut bytes)?;
-        codec::check::<Saved>(&bytes)?;
+        codec::check::<WriterState>(&bytes)?;
         Ok(bytes)
     }
 
@@ -153,7 +155,7 @@ impl TraceWriter {
             reason,
         };
         let failed = |source| failed("continue", path, source);
-        let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
+        let saved: WriterState = codec::decode(saved).map_err(|error| state(error.to_string()))?;
         let there = file.metadata().map_err(failed)?.len();
         if there < saved.length {
             let length = saved.length;
@@ -184,7 +186,7 @@ impl TraceWriter {
             path: path.to_owned(),
             reason,
         };
-        let saved: Saved = codec::decode(saved).map_err(|error| state(error.to_string()))?;
+        let saved: WriterState = codec::decode(saved).map_err(|error| state(error.to_string()))?;
         let mut file = BufReader::with_capacity(1 << 16, file);
         let mut start = [0; MAGIC.len() + 2];
         let read = file.read_exact(&mut start);
@@ -203,7 +205,7 @@ impl TraceWriter {
     /// # Errors
     /// Returns [`TraceError`] if a chunk could not be written; its calls are lost then.
     pub fn push(&mut self, mut event: Event) -> Result<(), TraceError> {
-        let times = Times {
+        let times = CallTimestamps {
             vcpu: event.vcpu,
             entry: event.entry,
             exit: event.exit.unwrap_or(event.entry),
@@ -252,7 +254,7 @@ impl TraceWriter {
         let next = self.threads.len() as u32;
         let number = *self.numbers.entry(stream).or_insert(next);
         if number == next {
-            self.threads.push(Thread {
+            self.threads.push(SavedThread {
                 stream,
                 outlook: Outlook::new(&stream),
                 clocks: Clocks::default(),
@@ -287,10 +289,10 @@ impl TraceWriter {
         let (times, [gaps, durations, rest]) = self.times_section();
         let mut bytes = Vec::new();
         let sections = [
-            (Kind::Dictionary, &dictionary),
-            (Kind::Structure, &structure),
-            (Kind::Operands, &operands),
-            (Kind::Times, &times),
+            (ChunkKind::Dictionary, &dictionary),
+            (ChunkKind::Structure, &structure),
+            (ChunkKind::Operands, &operands),
+            (ChunkKind::Times, &times),
         ];
         for (kind, section) in sections {
             frame::put(&mut bytes, kind, section);
@@ -392,7 +394,7 @@ impl TraceWriter {
     fn times_section(&mut self) -> (Vec<u8>, [usize; 3]) {
         let model = &mut self.times_model;
         model.restart(self.order.len());
-        let mut coders = Parts::for_writing();
+        let mut coders = SectionCoders::for_writing();
         let mut keys: Vec<Vec<OrderKey>> = vec![Vec::new(); self.threads.len()];
         for (number, thread) in self.threads.iter_mut().enumerate() {
             let mut folds = thread.folds.iter();
@@ -443,7 +445,7 @@ impl TraceWriter {
         let mut bytes = Vec::new();
         let mut payload = (footer.len() as u32).to_le_bytes().to_vec();
         payload.extend(packed);
-        frame::put(&mut bytes, Kind::Footer, &payload);
+        frame::put(&mut bytes, ChunkKind::Footer, &payload);
         self.sizes.other += bytes.len() as u64;
         self.write(&bytes)?;
         self.cut()?;

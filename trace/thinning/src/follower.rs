@@ -34,9 +34,9 @@ pub(crate) enum State {
     Ended,
 }
 
-/// A thread.
+/// The state of following a thread.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
-pub(crate) struct Follower {
+pub(crate) struct ThreadFollower {
     pub(crate) rank: u32,
     graph: Graph,
     pub(crate) state: State,
@@ -66,7 +66,7 @@ pub(crate) struct Follower {
     before: Option<u16>,
 }
 
-impl Follower {
+impl ThreadFollower {
     /// Takes a call. Returns true if it is kept whole.
     pub(crate) fn take(&mut self, event: &Event, wanted: u64, start: Option<[u64; 2]>) -> bool {
         self.rank = event.rank;

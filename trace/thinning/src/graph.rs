@@ -12,8 +12,9 @@ use crate::signature::Signature;
 const MOST_NODES: usize = 4096;
 const MOST_EDGES: usize = 1 << 16;
 
+/// A kind of call in a thread's graph.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-struct Node {
+struct CallNode {
     of_all: bool,
     /// True if it is a message with a named peer.
     has_peer: bool,
@@ -36,7 +37,7 @@ pub(crate) struct Loop {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Graph {
     numbers: BTreeMap<Signature, u32>,
-    nodes: Vec<Node>,
+    nodes: Vec<CallNode>,
     /// The time of each transition's last use, in calls.
     edges: BTreeMap<(u32, u32), u64>,
     last: Option<u32>,
@@ -83,7 +84,7 @@ impl Graph {
         let number = self.nodes.len() as u32;
         let has_peer = signature.has_peer();
         self.numbers.insert(signature, number);
-        self.nodes.push(Node {
+        self.nodes.push(CallNode {
             of_all,
             has_peer,
             visits: 0,
@@ -144,7 +145,7 @@ impl Graph {
         let here = self.last?;
         let (after, before) = (reached(here, &used), reached(here, &turned));
         let nodes: BTreeSet<u32> = after.intersection(&before).copied().collect();
-        let first = |wanted: fn(&Node) -> bool| {
+        let first = |wanted: fn(&CallNode) -> bool| {
             let mut all = nodes.iter();
             all.find(|node| self.nodes.get(**node as usize).is_some_and(wanted))
         };

@@ -34,7 +34,7 @@ pub use measure::{Both, Dropped, Measure};
 pub use moved::{Moved, MovedAmount};
 pub use summary::{COLLECTED_FILE, Collected, CollectedError, CollectedThread, Transition};
 
-use follower::{Follower, State};
+use follower::{State, ThreadFollower};
 
 /// A thread: its node, its process, its number.
 type Thread = (u32, u32, u32);
@@ -43,7 +43,7 @@ type Thread = (u32, u32, u32);
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Collector {
     wanted: u64,
-    threads: BTreeMap<Thread, Follower>,
+    threads: BTreeMap<Thread, ThreadFollower>,
     /// The iteration from which armed threads drop: by visits, and by collective operations.
     start: Option<[u64; 2]>,
 }
@@ -103,10 +103,10 @@ impl Collector {
 
     /// Chooses the iteration from which all threads drop, once all are in their loops.
     fn agree(&mut self) {
-        let busy = |it: &Follower| matches!(it.state, State::Armed(_) | State::Dropping(_));
+        let busy = |it: &ThreadFollower| matches!(it.state, State::Armed(_) | State::Dropping(_));
         if self.start.is_some() {
-            let dropping = |it: &Follower| matches!(it.state, State::Dropping(_));
-            let searching = |it: &Follower| matches!(it.state, State::Searching);
+            let dropping = |it: &ThreadFollower| matches!(it.state, State::Dropping(_));
+            let searching = |it: &ThreadFollower| matches!(it.state, State::Searching);
             let any = self.threads.values().any(dropping);
             if any || !self.threads.values().any(searching) && self.threads.values().any(busy) {
                 return;

@@ -47,7 +47,7 @@ impl Stream {
 
 /// The caller's rank in a communicator and its size, as far as known from its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
-struct Place {
+struct CallerRank {
     rank: Option<u32>,
     size: Option<u32>,
 }
@@ -62,14 +62,14 @@ struct Active {
 /// The state from a thread's earlier calls that encoding further calls needs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Outlook {
-    places: BTreeMap<u32, Place>,
+    places: BTreeMap<u32, CallerRank>,
     active: Vec<Active>,
     next: u64,
 }
 
 impl Outlook {
     pub(crate) fn new(stream: &Stream) -> Self {
-        let place = |rank, size| Place {
+        let place = |rank, size| CallerRank {
             rank: Some(rank),
             size,
         };

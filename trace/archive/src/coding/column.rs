@@ -48,7 +48,7 @@ struct Recent {
 
 /// The number that followed a context and a number.
 #[derive(Clone, Copy, Debug, Default)]
-struct Follower {
+struct Successor {
     /// The chunk that it belongs to.
     chunk: u32,
     key: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Column {
     differences: bool,
     /// Number of the chunk: entries of earlier chunks are ignored.
     chunk: u32,
-    followers: Vec<Follower>,
+    followers: Vec<Successor>,
     recents: Vec<Recent>,
     coarse: Vec<Option<Box<Coarse>>>,
     follows: [[Bit; 64]; 4],
@@ -101,7 +101,7 @@ impl Column {
         Self {
             differences,
             chunk: 0,
-            followers: vec![Follower::default(); 2 * length],
+            followers: vec![Successor::default(); 2 * length],
             recents: vec![Recent::default(); length],
             coarse: vec![None; 1 << COARSE_TABLE_BITS],
             follows: [[Bit::default(); 64]; 4],
@@ -150,7 +150,7 @@ impl Column {
         let follow = (follow_key >> 24) as usize & (self.followers.len() - 1);
         let mut follower = self.followers[follow];
         if follower.chunk != self.chunk {
-            follower = Follower::default();
+            follower = Successor::default();
         }
         let recent = self.recents[fine];
         let guess = (follower.key == follow_key).then_some(follower.number);
@@ -163,7 +163,7 @@ impl Column {
         } else {
             0
         };
-        self.followers[follow] = Follower {
+        self.followers[follow] = Successor {
             chunk: self.chunk,
             key: follow_key,
             number: value,

@@ -31,15 +31,15 @@ pub struct Grammar {
     pub sequences: Vec<Vec<u32>>,
 }
 
-/// Small sets of keys with numbers, by open addressing; results do not depend on its order.
-struct Table {
+/// A table of keys with numbers, by open addressing; results do not depend on its order.
+struct KeyTable {
     slots: Vec<(u64, u32)>,
     mask: usize,
 }
 
 const FREE: u64 = u64::MAX;
 
-impl Table {
+impl KeyTable {
     fn for_keys(count: usize) -> Self {
         let length = (2 * count + 1).next_power_of_two();
         Self {
@@ -130,7 +130,7 @@ impl Grammar {
             return false;
         }
         // Pairs that share a symbol exclude each other; the more frequent one takes precedence.
-        let mut ends = Table::for_keys(4 * frequent.len());
+        let mut ends = KeyTable::for_keys(4 * frequent.len());
         frequent.retain(|pair| {
             let (first, second) = (pair >> 32, pair & 0xffff_ffff);
             let apart = ends.slot(first << 1 | 1).0 == FREE && ends.slot(second << 1).0 == FREE;
@@ -140,7 +140,7 @@ impl Grammar {
             }
             apart
         });
-        let mut numbers = Table::for_keys(frequent.len());
+        let mut numbers = KeyTable::for_keys(frequent.len());
         for pair in frequent {
             *numbers.slot(pair) = (pair, self.symbol());
             self.rules
@@ -205,7 +205,7 @@ impl Grammar {
     }
 }
 
-fn replace(sequence: &mut Vec<u32>, numbers: &mut Table) {
+fn replace(sequence: &mut Vec<u32>, numbers: &mut KeyTable) {
     let (mut from, mut to) = (0, 0);
     while from < sequence.len() {
         let mut symbol = sequence[from];

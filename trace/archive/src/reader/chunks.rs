@@ -13,7 +13,7 @@ use belljar_trace::{
 };
 
 use crate::calls::dictionary::Dictionary;
-use crate::frame::{self, Kind};
+use crate::frame::{self, ChunkKind};
 use crate::header::Header;
 use crate::observed::Observation;
 use crate::structure::{self, Structure};
@@ -38,17 +38,17 @@ pub(super) struct Chunks {
 
 /// The parts of a chunk that are read; the rest is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum ChunkSections {
     All,
     ButTimes,
     Structure,
 }
 
-impl Wanted {
-    fn has(self, kind: Kind) -> bool {
+impl ChunkSections {
+    fn has(self, kind: ChunkKind) -> bool {
         match kind {
-            Kind::Operands => self != Self::Structure,
-            Kind::Times => self == Self::All,
+            ChunkKind::Operands => self != Self::Structure,
+            ChunkKind::Times => self == Self::All,
             _ => true,
         }
     }
@@ -83,7 +83,7 @@ impl Chunks {
             return Err(TraceError::Version { path, version });
         }
         let chunk = frame::take(&mut file, |_| true).map_err(|reason| not_a_trace(&reason))?;
-        let chunk = chunk.filter(|chunk| chunk.kind == Kind::Header);
+        let chunk = chunk.filter(|chunk| chunk.kind == ChunkKind::Header);
         let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
         let header = Header::decode(version, &chunk.payload.unwrap_or_default())
             .map_err(|reason| not_a_trace(&reason))?;
@@ -104,7 +104,7 @@ impl Chunks {
     }
 
     /// Reads the next chunk of calls, as far as wanted. Returns `None` at the end, and sets the state.
-    pub(super) fn next(&mut self, wanted: Wanted) -> Option<Sections> {
+    pub(super) fn next(&mut self, wanted: ChunkSections) -> Option<Sections> {
         if self.state != TraceState::Reading {
             return None;
         }
@@ -128,21 +128,21 @@ impl Chunks {
         self.summary = None;
     }
 
-    fn read(&mut self, wanted: Wanted) -> Result<(Option<Sections>, u64), String> {
+    fn read(&mut self, wanted: ChunkSections) -> Result<(Option<Sections>, u64), String> {
         let broken = "it ends without a footer: the run was broken off";
         let mut length = 0;
         let mut payloads: [Vec<u8>; 4] = Default::default();
         let order = [
-            Kind::Dictionary,
-            Kind::Structure,
-            Kind::Operands,
-            Kind::Times,
+            ChunkKind::Dictionary,
+            ChunkKind::Structure,
+            ChunkKind::Operands,
+            ChunkKind::Times,
         ];
         for (kind, payload) in order.into_iter().zip(&mut payloads) {
             let chunk = frame::take(&mut self.file, |kind| wanted.has(kind))?.ok_or(broken)?;
             length += chunk.length;
             match chunk.kind {
-                Kind::Footer if kind == Kind::Dictionary => {
+                ChunkKind::Footer if kind == ChunkKind::Dictionary => {
                     self.end(&chunk.payload.unwrap_or_default())?;
                     return Ok((None, length));
                 }
