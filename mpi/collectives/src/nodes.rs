@@ -76,7 +76,7 @@ impl NodeComposition {
         nodes: &Nodes,
         choose: impl Fn(&Call) -> Option<Algorithm>,
     ) -> Option<Vec<Stage>> {
-        let member = Member { call, nodes };
+        let member = MemberCall { call, nodes };
         let (broadcast, reduction) = (Operation::Broadcast, Operation::Reduce);
         let on_root_node = nodes.of[call.root as usize] == nodes.of[call.rank as usize];
         let first = nodes.first_rank(call.root);
@@ -85,7 +85,9 @@ impl NodeComposition {
             Self::Barrier => [
                 member.on_node(Operation::Barrier, 0),
                 member.among(Operation::Barrier),
-                member.on_node(broadcast, 0).map(Part::with_a_byte),
+                member
+                    .on_node(broadcast, 0)
+                    .map(UnresolvedStage::with_a_byte),
             ],
             Self::BroadcastFirstRank => [
                 member.passed([call.root, first]),
@@ -219,14 +221,14 @@ impl Stage {
     }
 }
 
-/// A stage without its algorithm, unless that is fixed.
-struct Part {
+/// A stage whose algorithm is not chosen yet, unless it is fixed.
+struct UnresolvedStage {
     algorithm: Option<Algorithm>,
     call: Call,
     ranks: Vec<u32>,
 }
 
-impl Part {
+impl UnresolvedStage {
     /// Adds a byte of data, for a release of waiting ranks.
     fn with_a_byte(mut self) -> Self {
         (self.call.count, self.call.element) = (1, 1);
@@ -246,16 +248,16 @@ impl Part {
 }
 
 /// A member's call, and the nodes of all members.
-struct Member<'a> {
+struct MemberCall<'a> {
     call: &'a Call,
     nodes: &'a Nodes,
 }
 
-impl Member<'_> {
+impl MemberCall<'_> {
     /// Returns an operation of these ranks, if the member is one, and not the only one.
-    fn part(&self, operation: Operation, ranks: Vec<u32>, root: u32) -> Option<Part> {
+    fn part(&self, operation: Operation, ranks: Vec<u32>, root: u32) -> Option<UnresolvedStage> {
         let own = ranks.iter().position(|rank| *rank == self.call.rank)? as u32;
-        (ranks.len() > 1).then(|| Part {
+        (ranks.len() > 1).then(|| UnresolvedStage {
             algorithm: None,
             call: Call {
                 operation,
@@ -269,17 +271,17 @@ impl Member<'_> {
     }
 
     /// Returns an operation on the member's node.
-    fn on_node(&self, operation: Operation, root: u32) -> Option<Part> {
+    fn on_node(&self, operation: Operation, root: u32) -> Option<UnresolvedStage> {
         self.part(operation, self.nodes.beside(self.call.rank), root)
     }
 
     /// Returns an operation among the first ranks of nodes.
-    fn among(&self, operation: Operation) -> Option<Part> {
+    fn among(&self, operation: Operation) -> Option<UnresolvedStage> {
         self.among_to(operation, self.call.root)
     }
 
     /// Returns an operation among the first ranks of nodes, with the root's node containing this rank.
-    fn among_to(&self, operation: Operation, root: u32) -> Option<Part> {
+    fn among_to(&self, operation: Operation, root: u32) -> Option<UnresolvedStage> {
         let root = self.nodes.first_rank(root);
         let ranks = self.nodes.first.clone();
         let root = ranks.iter().position(|rank| *rank == root).unwrap_or(0);
@@ -287,9 +289,9 @@ impl Member<'_> {
     }
 
     /// Returns data passed from one rank to another.
-    fn passed(&self, [from, to]: [u32; 2]) -> Option<Part> {
+    fn passed(&self, [from, to]: [u32; 2]) -> Option<UnresolvedStage> {
         let part = self.part(Operation::Broadcast, vec![from, to], 0);
-        part.filter(|_| from != to).map(|part| Part {
+        part.filter(|_| from != to).map(|part| UnresolvedStage {
             algorithm: Some(Algorithm::BroadcastBinomial),
             ..part
         })

@@ -29,15 +29,16 @@ pub(crate) struct Rules {
     pub(crate) adds: bool,
 }
 
-/// The result.
-pub(crate) struct Outcome {
+/// The result of a simulation.
+pub(crate) struct SimulationResult {
     /// The data of each rank.
     pub(crate) states: Vec<State>,
     /// The combinations of each rank: the sender, and the contributions.
     pub(crate) combined: Vec<Vec<(u32, BTreeSet<u32>)>>,
 }
 
-struct Rank {
+/// A rank of a simulation.
+struct SimulatedRank {
     schedule: Schedule,
     notes: Vec<Note>,
     /// For each send and receive, the channel and the index on it.
@@ -58,10 +59,10 @@ pub(crate) fn carry_out(
     begin: impl Fn(u32) -> State,
     size: impl Fn(u64) -> u64,
     rules: Rules,
-) -> Outcome {
-    let mut ranks: Vec<Rank> = calls
+) -> SimulationResult {
+    let mut ranks: Vec<SimulatedRank> = calls
         .iter()
-        .map(|call| Rank::new(algorithm, call, begin(call.rank)))
+        .map(|call| SimulatedRank::new(algorithm, call, begin(call.rank)))
         .collect();
     let mut messages = Messages::new();
     loop {
@@ -93,10 +94,10 @@ pub(crate) fn carry_out(
         .into_iter()
         .map(|rank| (rank.state, rank.combined))
         .unzip();
-    Outcome { states, combined }
+    SimulationResult { states, combined }
 }
 
-impl Rank {
+impl SimulatedRank {
     fn new(algorithm: Algorithm, call: &Call, state: State) -> Self {
         let mut builder = Builder::new(crate::build::part).noting();
         algorithm.build(call, &mut builder);

@@ -58,11 +58,12 @@ struct Tree(Vec<(Condition, Tree)>);
 /// The decision tables of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
-    kind: Kind,
+    kind: LibraryTables,
 }
 
+/// The tables of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum LibraryTables {
     Mpich {
         network: Tree,
         /// The table above it, if the library has one.
@@ -120,7 +121,7 @@ impl Tables {
         };
         if let Some(document) = find(b"algorithm=MPIR_") {
             let mut tables = Self::parse(document)?;
-            if let Kind::Mpich { compositions, .. } = &mut tables.kind {
+            if let LibraryTables::Mpich { compositions, .. } = &mut tables.kind {
                 let document = find(b"composition=MPIDI_");
                 *compositions = document.map(|it| serde_json::from_slice(it)).transpose()?;
             }
@@ -140,7 +141,7 @@ impl Tables {
         let network = serde_json::from_slice(document)?;
         let compositions = None;
         Ok(Self {
-            kind: Kind::Mpich {
+            kind: LibraryTables::Mpich {
                 network,
                 compositions,
             },
@@ -150,23 +151,23 @@ impl Tables {
     /// Returns the rules of Open MPI 4.1.
     pub fn open_mpi() -> Self {
         Self {
-            kind: Kind::OpenMpi,
+            kind: LibraryTables::OpenMpi,
         }
     }
 
     /// Returns the library of the tables.
     pub fn library(&self) -> Library {
         match self.kind {
-            Kind::Mpich { .. } => Library::Mpich,
-            Kind::OpenMpi => Library::OpenMpi,
+            LibraryTables::Mpich { .. } => Library::Mpich,
+            LibraryTables::OpenMpi => Library::OpenMpi,
         }
     }
 
     /// Returns the library's choice for a call on an intracommunicator with one rank on each node.
     pub fn choose(&self, call: &Call) -> Choice {
         match &self.kind {
-            Kind::Mpich { network, .. } => known(network.find(call, None)),
-            Kind::OpenMpi => {
+            LibraryTables::Mpich { network, .. } => known(network.find(call, None)),
+            LibraryTables::OpenMpi => {
                 let algorithm = open_mpi::choose(call);
                 algorithm.map_or(Choice::None, Choice::Known)
             }
@@ -175,7 +176,7 @@ impl Tables {
 
     /// Returns the library's choice for a call on an intracommunicator whose ranks are on these nodes. Open MPI's rules do not depend on nodes.
     pub fn choose_on(&self, call: &Call, nodes: &Nodes) -> Choice {
-        let Kind::Mpich {
+        let LibraryTables::Mpich {
             network,
             compositions,
         } = &self.kind

@@ -3,7 +3,7 @@
 //! Blocks have the numbers of their ranks. With pieces, the algorithms differ only in their bytes, except that the ring splits large
 //! pieces.
 
-use super::parts::{Parts, numbers};
+use super::parts::{PartBounds, numbers};
 use crate::call::Call;
 use crate::schedule::Builder;
 
@@ -14,15 +14,15 @@ const PIPELINE: u64 = 32768;
 const MOST_IN_PARTS: u64 = 1 << 36;
 
 /// Returns the pieces of all ranks; `None` if there are too few.
-pub(super) fn pieces(call: &Call) -> Option<Parts> {
+pub(super) fn pieces(call: &Call) -> Option<PartBounds> {
     let pieces = call.received.get(..call.members as usize)?;
-    Some(Parts::of(pieces.iter().copied()))
+    Some(PartBounds::of(pieces.iter().copied()))
 }
 
 /// Returns a block of each rank.
-pub(super) fn equal(call: &Call) -> Parts {
+pub(super) fn equal(call: &Call) -> PartBounds {
     let block = call.bytes();
-    Parts::of((0..call.members).map(|_| block))
+    PartBounds::of((0..call.members).map(|_| block))
 }
 
 /// Builds recursive doubling.
@@ -39,7 +39,7 @@ pub(crate) fn doubling_pieces(call: &Call, to: &mut Builder) {
     }
 }
 
-fn doubled(call: &Call, parts: &Parts, to: &mut Builder) {
+fn doubled(call: &Call, parts: &PartBounds, to: &mut Builder) {
     let mut mask = 1;
     while mask < call.members {
         let partner = call.rank ^ mask;
@@ -72,7 +72,7 @@ pub(crate) fn brucks_pieces(call: &Call, to: &mut Builder) {
 
 /// Each rank has the consecutive blocks from its own on, modulo the number of ranks, and receives as many again from the rank with the
 /// following ones.
-fn bruck(call: &Call, parts: &Parts, to: &mut Builder) {
+fn bruck(call: &Call, parts: &PartBounds, to: &mut Builder) {
     let members = call.members;
     let run = |first: u32, count: u32| {
         let end = (first + count).min(members);
@@ -121,8 +121,8 @@ pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
     let largest = pieces.iter().copied().max().unwrap_or(0);
     let in_parts = largest > PIPELINE && sum(right).max(sum(call.rank)) <= MOST_IN_PARTS;
     let chunk = if in_parts { PIPELINE } else { largest };
-    let mut out = Side::new(call.rank, sum(right));
-    let mut into = Side::new(left, sum(call.rank));
+    let mut out = RingProgress::new(call.rank, sum(right));
+    let mut into = RingProgress::new(left, sum(call.rank));
     while out.open > 0 || into.open > 0 {
         let (sent, received) = (out.next(pieces, chunk), into.next(pieces, chunk));
         let blocks = || vec![out.piece.into()];
@@ -138,7 +138,7 @@ pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
 }
 
 /// The progress of a rank in the ring, in sending or in receiving: pieces downward from one on, modulo the number of ranks.
-struct Side {
+struct RingProgress {
     piece: u32,
     /// Bytes of the piece that are complete.
     done: u64,
@@ -146,7 +146,7 @@ struct Side {
     open: u64,
 }
 
-impl Side {
+impl RingProgress {
     fn new(piece: u32, open: u64) -> Self {
         Self {
             piece,

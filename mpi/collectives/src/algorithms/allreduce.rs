@@ -3,7 +3,7 @@
 //! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
 use super::fold::{Aside, Fold};
-use super::parts::{Parts, numbers};
+use super::parts::{PartBounds, numbers};
 use super::reduce::scatter_by_halves;
 use crate::call::Call;
 use crate::schedule::Builder;
@@ -26,7 +26,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
 /// Builds Rabenseifner's algorithm: a reduce-scatter by halves, then an allgather in the opposite order.
 pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
     let fold = Fold::of(call.members, Aside::Even);
-    let parts = Parts::even(call.count, call.element, fold.power);
+    let parts = PartBounds::even(call.count, call.element, fold.power);
     let whole = || numbers(0..fold.power);
     let number = fold.enter(call.rank, parts.total(), whole, to);
     scatter_allgather_folded(&fold, &parts, number, to);
@@ -36,7 +36,7 @@ pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
 /// Builds the same, for the rank with this new number.
 pub(super) fn scatter_allgather_folded(
     fold: &Fold,
-    parts: &Parts,
+    parts: &PartBounds,
     number: Option<u32>,
     to: &mut Builder,
 ) {

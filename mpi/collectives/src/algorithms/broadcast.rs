@@ -3,7 +3,7 @@
 //! Short data is sent down a binomial tree. Long data is scattered down the tree, and then all ranks gather the pieces.
 //! The pieces are numbered from the root on.
 
-use super::parts::{Parts, numbers};
+use super::parts::{PartBounds, numbers};
 use crate::call::Call;
 use crate::schedule::Builder;
 
@@ -31,7 +31,7 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
 }
 
 /// Builds a scatter of pieces down a binomial tree, with each subtree's together; empty messages are not sent.
-pub(super) fn scatter(call: &Call, parts: &Parts, to: &mut Builder) {
+pub(super) fn scatter(call: &Call, parts: &PartBounds, to: &mut Builder) {
     let relative = call.relative();
     let mut mask = 1;
     while mask < call.members && relative & mask == 0 {
@@ -65,7 +65,7 @@ pub(crate) fn ring(call: &Call, to: &mut Builder) {
         return;
     }
     let members = call.members;
-    let parts = Parts::rounded_up(call.bytes(), members);
+    let parts = PartBounds::rounded_up(call.bytes(), members);
     scatter(call, &parts, to);
     let relative = call.relative();
     let bytes = |part| parts.bytes(part..part + 1);
@@ -85,7 +85,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     if call.bytes() == 0 {
         return;
     }
-    let parts = Parts::rounded_up(call.bytes(), call.members);
+    let parts = PartBounds::rounded_up(call.bytes(), call.members);
     scatter(call, &parts, to);
     let relative = call.relative();
     let mut mask = 1;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::parts::{Parts, numbers};
+use super::parts::{PartBounds, numbers};
 use crate::schedule::Builder;
 
 /// The rank of a pair that stands aside.
@@ -83,7 +83,7 @@ impl Fold {
     pub(super) fn enter_by_halves(
         &self,
         rank: u32,
-        parts: &Parts,
+        parts: &PartBounds,
         to: &mut Builder,
     ) -> Option<u32> {
         let number = self.number(rank);

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 /// Bytes before each part, and of all parts.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct PartBounds {
     ends: Vec<u64>,
 }
 
-impl Parts {
+impl PartBounds {
     /// Creates parts of these sizes.
     pub(super) fn of(bytes: impl IntoIterator<Item = u64>) -> Self {
         let mut ends = vec![0];

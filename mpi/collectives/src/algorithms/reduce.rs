@@ -3,7 +3,7 @@
 //! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
 use super::fold::{Aside, Fold};
-use super::parts::{Parts, numbers};
+use super::parts::{PartBounds, numbers};
 use crate::call::{Call, relative};
 use crate::schedule::Builder;
 
@@ -80,7 +80,7 @@ impl Half {
 pub(super) fn scatter_by_halves(
     number: u32,
     fold: &Fold,
-    parts: &Parts,
+    parts: &PartBounds,
     to: &mut Builder,
 ) -> (Vec<Half>, Half) {
     let mut before = Vec::new();
@@ -112,8 +112,8 @@ pub(crate) fn scatter_gather(call: &Call, to: &mut Builder) {
     let fold = Fold::of(call.members, Aside::Odd);
     // Both forms divide the elements differently.
     let parts = match call.nonblocking {
-        true => Parts::last_longest(call.count, call.element, fold.power),
-        false => Parts::even(call.count, call.element, fold.power),
+        true => PartBounds::last_longest(call.count, call.element, fold.power),
+        false => PartBounds::even(call.count, call.element, fold.power),
     };
     let whole = || numbers(0..fold.power);
     let number = fold.enter(call.rank, parts.total(), whole, to);
@@ -124,7 +124,7 @@ pub(crate) fn scatter_gather(call: &Call, to: &mut Builder) {
 pub(super) fn scatter_gather_folded(
     call: &Call,
     fold: &Fold,
-    parts: &Parts,
+    parts: &PartBounds,
     mut number: Option<u32>,
     to: &mut Builder,
 ) {
@@ -177,7 +177,7 @@ fn gather_halves(
     number: u32,
     top: u32,
     (before, mut has): (Vec<Half>, Half),
-    parts: &Parts,
+    parts: &PartBounds,
     rank_of: impl Fn(u32) -> u32,
     to: &mut Builder,
 ) {

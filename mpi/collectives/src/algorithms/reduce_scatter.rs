@@ -3,7 +3,7 @@
 //! Blocks have the numbers of the ranks that receive them. All algorithms also support equal blocks.
 
 use super::fold::{Aside, Fold};
-use super::parts::{Parts, numbers};
+use super::parts::{PartBounds, numbers};
 use belljar_mpi::Operation;
 
 use crate::call::Call;
@@ -23,7 +23,7 @@ pub(crate) fn halving(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
     };
-    let parts = Parts::of(pieces.iter().copied());
+    let parts = PartBounds::of(pieces.iter().copied());
     let fold = Fold::of(call.members, Aside::Even);
     // A participating rank also has its partner's block: a run of blocks for each new number.
     let first = |number: u32| match number {
@@ -107,7 +107,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
     };
-    let parts = Parts::of(pieces.iter().copied());
+    let parts = PartBounds::of(pieces.iter().copied());
     let members = call.members;
     let mut mask = 1;
     while mask < members {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::{Outcome, Rules, State, carry_out};
+use super::{Rules, SimulationResult, State, carry_out};
 use crate::algorithm::Algorithm;
 use belljar_mpi::Operation;
 
@@ -42,7 +42,12 @@ fn uneven(members: u32, scale: u64) -> Vec<u64> {
     (0..members.into()).map(piece).collect()
 }
 
-fn has(outcome: &Outcome, rank: u32, block: u64, contributions: impl IntoIterator<Item = u32>) {
+fn has(
+    outcome: &SimulationResult,
+    rank: u32,
+    block: u64,
+    contributions: impl IntoIterator<Item = u32>,
+) {
     let contributions: BTreeSet<u32> = contributions.into_iter().collect();
     let own = outcome.states[rank as usize].get(&block);
     assert_eq!(own, Some(&contributions), "block {block} of rank {rank}");

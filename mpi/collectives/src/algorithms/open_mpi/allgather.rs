@@ -4,7 +4,7 @@
 
 use crate::algorithms::allgather::{equal, pieces};
 use crate::algorithms::gather::linear as gather_pieces;
-use crate::algorithms::parts::{Parts, numbers};
+use crate::algorithms::parts::{PartBounds, numbers};
 use belljar_mpi::Operation;
 
 use crate::call::Call;
@@ -22,7 +22,7 @@ pub(crate) fn linear_pieces(call: &Call, to: &mut Builder) {
     }
 }
 
-fn each(call: &Call, parts: &Parts, to: &mut Builder) {
+fn each(call: &Call, parts: &PartBounds, to: &mut Builder) {
     let bytes = |rank: u32| parts.bytes(rank..rank + 1);
     for distance in 1..call.members {
         let (from, towards) = (call.before(distance), call.after(distance));
@@ -39,7 +39,7 @@ pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
     }
 }
 
-fn ring(call: &Call, parts: &Parts, to: &mut Builder) {
+fn ring(call: &Call, parts: &PartBounds, to: &mut Builder) {
     let bytes = |rank: u32| parts.bytes(rank..rank + 1);
     for round in 0..call.members - 1 {
         let (sent, received) = (call.before(round), call.before(round + 1));
@@ -63,7 +63,7 @@ pub(crate) fn neighbor_pieces(call: &Call, to: &mut Builder) {
     }
 }
 
-fn exchange(call: &Call, parts: &Parts, to: &mut Builder) {
+fn exchange(call: &Call, parts: &PartBounds, to: &mut Builder) {
     if !call.members.is_multiple_of(2) {
         return ring(call, parts, to);
     }

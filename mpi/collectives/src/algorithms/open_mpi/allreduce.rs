@@ -5,7 +5,7 @@
 use super::{broadcast, reduce};
 use crate::algorithms::allreduce::{doubling, scatter_allgather_folded};
 use crate::algorithms::fold::{Aside, Fold};
-use crate::algorithms::parts::{Parts, numbers};
+use crate::algorithms::parts::{PartBounds, numbers};
 use belljar_mpi::Operation;
 
 use crate::call::Call;
@@ -55,7 +55,7 @@ pub(crate) fn shifted_ring(call: &Call, to: &mut Builder) {
 /// part that is `shift` after its own.
 fn rings(call: &Call, shift: u32, to: &mut Builder) {
     let members = call.members;
-    let parts = Parts::even(call.count, call.element, members);
+    let parts = PartBounds::even(call.count, call.element, members);
     let (right, left) = (call.after(1), call.before(1));
     let part = |round: u32| (call.rank + shift + 2 * members - round) % members;
     let bytes = |part: u32| parts.bytes(part..part + 1);
@@ -77,7 +77,7 @@ pub(crate) fn halving_doubling(call: &Call, to: &mut Builder) {
     if call.count < fold.power.into() || !call.commutative {
         return linear(call, to);
     }
-    let parts = Parts::halved(call.count, call.element, fold.power);
+    let parts = PartBounds::halved(call.count, call.element, fold.power);
     let number = fold.enter_by_halves(call.rank, &parts, to);
     scatter_allgather_folded(&fold, &parts, number, to);
     fold.leave(call.rank, parts.total(), || numbers(0..fold.power), to);

@@ -2,9 +2,9 @@
 //!
 //! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
-use super::trees::{self, Place};
+use super::trees::{self, TreePosition};
 use crate::algorithms::broadcast::scatter;
-use crate::algorithms::parts::{Parts, numbers};
+use crate::algorithms::parts::{PartBounds, numbers};
 use crate::call::Call;
 use crate::schedule::Builder;
 
@@ -24,7 +24,7 @@ pub(crate) fn linear(call: &Call, to: &mut Builder) {
 }
 
 /// Receives from the parent, and sends to all children at once.
-fn down(place: &Place, bytes: u64, to: &mut Builder) {
+fn down(place: &TreePosition, bytes: u64, to: &mut Builder) {
     if let Some(parent) = place.parent {
         to.receive(parent, bytes);
     }
@@ -112,7 +112,7 @@ pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
         return linear(call, to);
     }
     let piece = call.count.div_ceil(members.into());
-    let parts = Parts::of((0..u64::from(members)).map(|number| {
+    let parts = PartBounds::of((0..u64::from(members)).map(|number| {
         let rest = call.count.saturating_sub(number.saturating_mul(piece));
         rest.min(piece).saturating_mul(call.element)
     }));

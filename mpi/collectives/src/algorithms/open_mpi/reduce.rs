@@ -2,9 +2,9 @@
 //!
 //! Block 0 is the whole buffer if it is not divided; otherwise, blocks are its parts.
 
-use super::trees::{self, Place};
+use super::trees::{self, TreePosition};
 use crate::algorithms::fold::{Aside, Fold};
-use crate::algorithms::parts::{Parts, fragments};
+use crate::algorithms::parts::{PartBounds, fragments};
 use crate::algorithms::reduce::{scatter_gather_folded, up_binomial};
 use crate::call::Call;
 use crate::schedule::Builder;
@@ -21,7 +21,7 @@ pub(crate) fn linear(call: &Call, to: &mut Builder) {
 }
 
 /// Combines the data of the children, one after the other, and sends the result to the parent.
-fn up(place: &Place, bytes: u64, to: &mut Builder) {
+fn up(place: &TreePosition, bytes: u64, to: &mut Builder) {
     for child in &place.children {
         to.receive_combine(*child, bytes);
     }
@@ -61,7 +61,7 @@ pub(crate) fn halving_gather(call: &Call, to: &mut Builder) {
     if call.count < fold.power.into() || !call.commutative {
         return linear(call, to);
     }
-    let parts = Parts::halved(call.count, call.element, fold.power);
+    let parts = PartBounds::halved(call.count, call.element, fold.power);
     let number = fold.enter_by_halves(call.rank, &parts, to);
     scatter_gather_folded(call, &fold, &parts, number, to);
 }

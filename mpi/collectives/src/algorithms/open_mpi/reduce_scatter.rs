@@ -4,7 +4,7 @@
 
 use super::{gather, reduce};
 use crate::algorithms::fold::{Aside, Fold};
-use crate::algorithms::parts::{Parts, numbers};
+use crate::algorithms::parts::{PartBounds, numbers};
 use crate::algorithms::reduce_scatter::pieces;
 use crate::algorithms::scatter;
 use belljar_mpi::Operation;
@@ -34,7 +34,7 @@ pub(crate) fn by_root(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
     };
-    let total = Parts::of(pieces.iter().copied()).total();
+    let total = PartBounds::of(pieces.iter().copied()).total();
     to.part(&whole(call, total));
     let part = Call::new(Operation::Scatter, call.members, call.rank);
     match call.operation {
@@ -53,7 +53,7 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
     };
-    let total = Parts::of(pieces.iter().copied()).total();
+    let total = PartBounds::of(pieces.iter().copied()).total();
     let reduction = Call {
         commutative: true,
         ..whole(call, total)
@@ -85,7 +85,7 @@ pub(crate) fn butterfly(call: &Call, to: &mut Builder) {
     let Some(pieces) = pieces(call) else {
         return;
     };
-    let parts = Parts::of(pieces.iter().copied());
+    let parts = PartBounds::of(pieces.iter().copied());
     let fold = Fold::of(call.members, Aside::Even);
     let bits = fold.power.ilog2();
     let mirrored = |number: u32| match bits {

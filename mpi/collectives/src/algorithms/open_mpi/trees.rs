@@ -7,14 +7,14 @@ use crate::call::Call;
 
 /// A member's position in a tree, in ranks.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TreePosition {
     /// Its parent; `None` for the root.
     pub(super) parent: Option<u32>,
     /// Its children, in the library's order.
     pub(super) children: Vec<u32>,
 }
 
-impl Place {
+impl TreePosition {
     /// Returns the same position, with numbers mapped to ranks.
     fn of(self, rank: impl Fn(u32) -> u32) -> Self {
         Self {
@@ -34,10 +34,10 @@ pub(super) fn swapped(rank: u32, root: u32) -> u32 {
 }
 
 /// Returns the position in a chain, with each rank below the previous one.
-pub(super) fn chain(call: &Call) -> Place {
+pub(super) fn chain(call: &Call) -> TreePosition {
     let own = call.relative();
     let next = Some(own + 1).filter(|next| *next < call.members);
-    let place = Place {
+    let place = TreePosition {
         parent: own.checked_sub(1),
         children: next.into_iter().collect(),
     };
@@ -45,7 +45,7 @@ pub(super) fn chain(call: &Call) -> Place {
 }
 
 /// Returns the position in a binary tree, numbered level by level.
-pub(super) fn binary(call: &Call) -> Place {
+pub(super) fn binary(call: &Call) -> TreePosition {
     let own = call.relative();
     // Level 0 is the root; the next has 1 and 2, the next 3 to 6.
     let width = 1 << (own + 1).ilog2();
@@ -57,7 +57,7 @@ pub(super) fn binary(call: &Call) -> Place {
         }
     }
     let children = [own + width, own + 2 * width].into_iter();
-    let place = Place {
+    let place = TreePosition {
         parent: (own > 0).then_some(parent),
         children: children.filter(|child| *child < call.members).collect(),
     };
@@ -65,30 +65,30 @@ pub(super) fn binary(call: &Call) -> Place {
 }
 
 /// Returns the position in a binomial tree: children have one more bit, above the rank's own.
-fn binomial(own: u32, members: u32) -> Place {
+fn binomial(own: u32, members: u32) -> TreePosition {
     let highest = own.checked_ilog2();
     let first = highest.map_or(0, |bit| bit + 1);
     let children = (first..u32::BITS - 1).map(|bit| own | 1 << bit);
-    Place {
+    TreePosition {
         parent: highest.map(|bit| own ^ 1 << bit),
         children: children.take_while(|child| *child < members).collect(),
     }
 }
 
 /// Returns the same with rotation from the root on.
-pub(super) fn rotated_binomial(call: &Call) -> Place {
+pub(super) fn rotated_binomial(call: &Call) -> TreePosition {
     let place = binomial(call.relative(), call.members);
     place.of(|number| call.absolute(number))
 }
 
 /// Returns the same, with the root and rank 0 swapped.
-pub(super) fn swapped_binomial(call: &Call) -> Place {
+pub(super) fn swapped_binomial(call: &Call) -> TreePosition {
     let place = binomial(swapped(call.rank, call.root), call.members);
     place.of(|number| swapped(number, call.root))
 }
 
 /// Returns the position in a tree where children differ in one digit to this base.
-pub(super) fn knomial(call: &Call, base: u32) -> Place {
+pub(super) fn knomial(call: &Call, base: u32) -> TreePosition {
     let own = call.relative();
     let (members, base) = (u64::from(call.members), u64::from(base));
     let number = u64::from(own);
@@ -109,11 +109,11 @@ pub(super) fn knomial(call: &Call, base: u32) -> Place {
         children.extend(own.filter(|child| *child < members).map(|it| it as u32));
         digit /= base;
     }
-    Place { parent, children }.of(|number| call.absolute(number))
+    TreePosition { parent, children }.of(|number| call.absolute(number))
 }
 
 /// Returns the position in a binary tree whose first subtree has the lower ranks, and whose root is the last rank.
-pub(super) fn ordered_binary(rank: u32, members: u32) -> Place {
+pub(super) fn ordered_binary(rank: u32, members: u32) -> TreePosition {
     // Of the `count` ranks from `first` on, the last is above the others.
     let (mut first, mut count) = (0, members);
     let mut parent = None;
@@ -124,7 +124,7 @@ pub(super) fn ordered_binary(rank: u32, members: u32) -> Place {
         let far = (count > 2).then(|| first + low - 1);
         if rank == top {
             let children = near.into_iter().chain(far).collect();
-            return Place { parent, children };
+            return TreePosition { parent, children };
         }
         parent = Some(top);
         if far.is_some_and(|far| rank <= far) {
@@ -148,7 +148,7 @@ mod tests {
         for members in 1..70 {
             for root in [0, members / 2, members - 1] {
                 let call = |rank| Call::new(Operation::Broadcast, members, rank).root(root);
-                let kinds: [fn(&Call) -> Place; 5] =
+                let kinds: [fn(&Call) -> TreePosition; 5] =
                     [chain, binary, rotated_binomial, swapped_binomial, |call| {
                         knomial(call, 4)
                     }];
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    fn agree(members: u32, root: u32, place: impl Fn(u32) -> Place) {
+    fn agree(members: u32, root: u32, place: impl Fn(u32) -> TreePosition) {
         let mut seen = 0;
         for rank in 0..members {
             let own = place(rank);
