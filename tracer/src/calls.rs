@@ -48,7 +48,7 @@ pub(crate) type Space = u64;
 
 /// The place of a call: its thread (by the base of its thread-local storage), then the linear address of the return
 /// address on its stack. A nested call has a lower address.
-type Place = (u64, u64);
+type CallPosition = (u64, u64);
 
 /// An open call.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -88,12 +88,12 @@ fn bytes_of(event: &Event, handles: &[u64]) -> u64 {
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub(crate) struct OpenCalls {
     /// Calls that may be nested in one another.
-    live: BTreeMap<(Space, Place), OpenCall>,
+    live: BTreeMap<(Space, CallPosition), OpenCall>,
     /// Calls without a return above which a thread's stack pointer has risen: left by `longjmp`, or on another stack of
     /// the same thread. They may still return, but other calls are never nested in them.
-    stale: BTreeMap<(Space, Place), OpenCall>,
+    stale: BTreeMap<(Space, CallPosition), OpenCall>,
     /// Keys by age.
-    order: BTreeMap<u64, (Space, Place)>,
+    order: BTreeMap<u64, (Space, CallPosition)>,
     next: u64,
     /// The total size of all calls.
     bytes: u64,
@@ -148,7 +148,7 @@ impl OpenCalls {
     }
 
     /// Returns the function number of the outermost of a thread's calls around `slot`.
-    pub(crate) fn outermost(&self, space: Space, (thread, slot): Place) -> Option<u16> {
+    pub(crate) fn outermost(&self, space: Space, (thread, slot): CallPosition) -> Option<u16> {
         let above = (space, (thread, slot))..=(space, (thread, u64::MAX));
         let mut around = self.live.range(above);
         around.next_back().map(|(_, call)| call.event.function)
@@ -158,7 +158,7 @@ impl OpenCalls {
     pub(crate) fn note_receive(
         &mut self,
         space: Space,
-        (thread, slot): Place,
+        (thread, slot): CallPosition,
         receive: PostedReceive,
     ) {
         let above = (space, (thread, slot))..=(space, (thread, u64::MAX));
@@ -176,7 +176,7 @@ impl OpenCalls {
     pub(crate) fn insert(
         &mut self,
         space: Space,
-        place: Place,
+        place: CallPosition,
         return_address: u64,
         event: Event,
         (handles, kept): (Vec<u64>, [u64; 6]),
@@ -242,7 +242,7 @@ impl OpenCalls {
     }
 
     /// True if a call has this place.
-    pub(crate) fn stands(&self, space: Space, place: Place) -> bool {
+    pub(crate) fn stands(&self, space: Space, place: CallPosition) -> bool {
         let key = (space, place);
         self.live.contains_key(&key) || self.stale.contains_key(&key)
     }
@@ -251,7 +251,7 @@ impl OpenCalls {
     pub(crate) fn standing(
         &self,
         space: Space,
-        (thread, slot): Place,
+        (thread, slot): CallPosition,
         target: u64,
     ) -> Option<&OpenCall> {
         let key = (space, (thread, slot));
@@ -264,7 +264,7 @@ impl OpenCalls {
     pub(crate) fn returned_to(
         &mut self,
         space: Space,
-        place: Place,
+        place: CallPosition,
         target: u64,
     ) -> Option<OpenCall> {
         if self.standing(space, place, target).is_some() {
@@ -307,7 +307,7 @@ impl OpenCalls {
         calls.into_iter().map(|call| &mut call.event)
     }
 
-    fn take(&mut self, key: (Space, Place)) -> Option<OpenCall> {
+    fn take(&mut self, key: (Space, CallPosition)) -> Option<OpenCall> {
         let call = self.live.remove(&key).or_else(|| self.stale.remove(&key))?;
         self.order.remove(&call.sequence);
         self.bytes = self.bytes.saturating_sub(call.bytes);

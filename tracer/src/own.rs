@@ -24,7 +24,7 @@ use crate::memory::{GuestMemory, Reader};
 use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RAX, RSP};
 
 pub(crate) use open::OwnProbes;
-use open::{KERNEL, Place};
+use open::{CallPosition, KERNEL};
 
 /// Size and alignment of a kernel stack, in bytes (`THREAD_SIZE` and `IRQ_STACK_SIZE` of Linux for x86-64).
 const KERNEL_STACK: u64 = 16 << 10;
@@ -33,7 +33,7 @@ const KERNEL_STACK: u64 = 16 << 10;
 const SCALARS: usize = 8;
 
 /// Returns the address space and place of a call whose return address is at `slot` of its stack.
-fn place(registers: &MagicRegisters, slot: u64) -> (Space, Place) {
+fn place(registers: &MagicRegisters, slot: u64) -> (Space, CallPosition) {
     // Kernels are in the upper half of the address space.
     match registers.rip >> 63 {
         0 => (registers.space(), (registers.fs_base, slot)),

@@ -16,7 +16,7 @@ use crate::interception::targets::ReceiveHook;
 use crate::memory::Reader;
 use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RSP};
 use belljar_trace::MpiLibrary;
-use posted::Asked;
+use posted::ReceiveCriteria;
 
 /// A receive that a library posts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ struct Posting {
     /// The library's request.
     request: u64,
     /// The wanted source and tag, if the function has the parameter.
-    asked: Option<Asked>,
+    asked: Option<ReceiveCriteria>,
     /// The function that the transport calls with the match.
     callback: Option<u64>,
     /// True if a call of the program may have caused it.

@@ -31,7 +31,7 @@ pub(crate) struct CallSites {
     unwinder: Option<(Unwinder, usize)>,
     /// The known mappings of processes; part of the tracer's state.
     pub(crate) mappings: BTreeMap<Space, Mappings>,
-    stacks: BTreeMap<Vec<belljar_unwind::Frame>, Arc<CallStack>>,
+    stacks: BTreeMap<Vec<belljar_unwind::UnwoundFrame>, Arc<CallStack>>,
     files: BTreeMap<u32, Arc<CodeFile>>,
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use belljar_archive::{ProbesHeader, ProbesReader, ProbesWriter};
 use belljar_profile::{
-    CodeFile, Filter, Format, Frame, Head, Sample, Split, Tally, Writer as ProfileWriter,
+    CodeFile, Filter, Format, Head, Sample, SampleFrame, Split, Tally, Writer as ProfileWriter,
 };
 use belljar_trace::{Probe, ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd, ValueKind};
 
@@ -178,7 +178,7 @@ fn small_profile() -> Vec<u8> {
         path: "/bin/it".to_owned(),
         build_id: vec![1, 2, 3],
     });
-    let frame = Frame {
+    let frame = SampleFrame {
         file: Some(file),
         address: 0x1000,
     };

@@ -15,7 +15,7 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const HEAD: u32 = 1;
 /// [`Samples`].
 pub(crate) const SAMPLES: u32 = 2;
-/// An [`End`]: the last record.
+/// A [`ProfileEnd`]: the last record.
 pub(crate) const END: u32 = 3;
 
 /// Most bytes of an unpacked record.
@@ -57,9 +57,9 @@ pub struct CodeFile {
     pub build_id: Vec<u8>,
 }
 
-/// A frame of a stack.
+/// A frame of a sample's stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Frame {
+pub struct SampleFrame {
     /// The file of the code, by its number.
     pub file: Option<u32>,
     /// The address of an instruction, relative to the file or, without a file, as in the process: of the running instruction, or of the call
@@ -91,20 +91,20 @@ pub struct Sample {
 pub(crate) struct Samples {
     pub(crate) files: Vec<CodeFile>,
     /// From the innermost frame outward.
-    pub(crate) stacks: Vec<Vec<Frame>>,
+    pub(crate) stacks: Vec<Vec<SampleFrame>>,
     pub(crate) samples: Vec<Sample>,
 }
 
 impl Samples {
     /// True if all references are valid.
     pub(crate) fn is_sound(&self) -> bool {
-        let has_file = |frame: &Frame| {
+        let has_file = |frame: &SampleFrame| {
             frame
                 .file
                 .is_none_or(|file| (file as usize) < self.files.len())
         };
         let is_stack =
-            |stack: &Vec<Frame>| stack.len() <= MOST_FRAMES && stack.iter().all(has_file);
+            |stack: &Vec<SampleFrame>| stack.len() <= MOST_FRAMES && stack.iter().all(has_file);
         let has_stack = |sample: &Sample| (sample.stack as usize) < self.stacks.len();
         self.samples.len() <= MOST_SAMPLES
             && self.stacks.iter().all(is_stack)
@@ -114,7 +114,7 @@ impl Samples {
 
 /// The end of a whole profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct ProfileEnd {
     /// The number of the first point that the run did not reach.
     pub(crate) next: u64,
 }

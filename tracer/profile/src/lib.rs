@@ -23,7 +23,7 @@ mod tally;
 /// Writing of a profile's file.
 mod write;
 
-pub use form::{CodeFile, Frame, Head, Sample};
+pub use form::{CodeFile, Head, Sample, SampleFrame};
 pub use read::{ProfileError, State, read, verify_start};
 pub use table::{Format, Row};
 pub use tally::{Filter, KernelFunctions, Named, Spans, Split, Tally};

@@ -12,9 +12,9 @@ use crate::tally::Named;
 
 /// A message of a protocol buffer (protobuf.dev, "Encoding").
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct ProtoMessage(Vec<u8>);
 
-impl Message {
+impl ProtoMessage {
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -58,8 +58,8 @@ impl<'n> Strings<'n> {
         place
     }
 
-    fn kind(&mut self, kind: &'n str, unit: &'n str) -> Message {
-        let mut message = Message::default();
+    fn kind(&mut self, kind: &'n str, unit: &'n str) -> ProtoMessage {
+        let mut message = ProtoMessage::default();
         message.number(1, self.place(kind));
         message.number(2, self.place(unit));
         message
@@ -68,7 +68,7 @@ impl<'n> Strings<'n> {
 
 /// Writes the profile.
 pub(crate) fn write(profile: &Named, out: &mut dyn Write) -> io::Result<()> {
-    let mut whole = Message::default();
+    let mut whole = ProtoMessage::default();
     let mut strings = Strings(BTreeMap::from([("", 0)]), vec![""]);
     whole.message(1, &strings.kind("samples", "count"));
     whole.message(1, &strings.kind("time", "nanoseconds"));
@@ -80,20 +80,20 @@ pub(crate) fn write(profile: &Named, out: &mut dyn Write) -> io::Result<()> {
             let next = places.len() as u64 + 1;
             locations.push(*places.entry(name).or_insert(next));
         }
-        let mut sample = Message::default();
+        let mut sample = ProtoMessage::default();
         sample.numbers(1, locations);
         sample.numbers(2, [*count, nanoseconds(*count)]);
         whole.message(2, &sample);
     }
     // A location for each function, with the same number.
     for (name, number) in &places {
-        let mut line = Message::default();
+        let mut line = ProtoMessage::default();
         line.number(1, *number);
-        let mut location = Message::default();
+        let mut location = ProtoMessage::default();
         location.number(1, *number);
         location.message(4, &line);
         whole.message(4, &location);
-        let mut function = Message::default();
+        let mut function = ProtoMessage::default();
         function.number(1, *number);
         let name = strings.place(name);
         function.number(2, name);

@@ -11,7 +11,9 @@ use belljar_files::open_input;
 use belljar_sim::decode;
 use serde::de::DeserializeOwned;
 
-use crate::form::{END, End, HEAD, Head, MAGIC, MOST_BYTES, SAMPLES, Samples, VERSION, checksum};
+use crate::form::{
+    END, HEAD, Head, MAGIC, MOST_BYTES, ProfileEnd, SAMPLES, Samples, VERSION, checksum,
+};
 use crate::tally::Tally;
 
 /// An error in reading a file.
@@ -150,7 +152,7 @@ impl<R: Read> Source<R> {
                     last = last.max(until.map(|it| it.number.saturating_add(1)));
                 }
                 (END, Some(head)) => {
-                    let end: End = parsed(&plain, at)?;
+                    let end: ProfileEnd = parsed(&plain, at)?;
                     tally.end(head, end.next);
                     return Ok(State::Whole);
                 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::form::{CodeFile, Frame, Head, Sample, Samples};
+use crate::form::{CodeFile, Head, Sample, SampleFrame, Samples};
 
 /// Pseudo-function for the kernel's code, under its functions.
 const KERNEL: &str = "[kernel]";
@@ -51,7 +51,7 @@ struct Doing {
     /// `None` outside of the kernel; inside, the name of its function if known.
     kernel: Option<Option<Arc<str>>>,
     /// From the innermost frame outward; files are numbered by the tally.
-    stack: Vec<Frame>,
+    stack: Vec<SampleFrame>,
 }
 
 /// The function that begins at each address of a kernel; a range outside of functions has no name.
@@ -142,7 +142,7 @@ impl Tally {
 
     fn count(&mut self, node: u32, sample: &Sample, record: &Samples, files: &[u32]) {
         let stack = record.stacks.get(sample.stack as usize);
-        let stack = stack.into_iter().flatten().map(|frame| Frame {
+        let stack = stack.into_iter().flatten().map(|frame| SampleFrame {
             file: frame
                 .file
                 .and_then(|file| files.get(file as usize).copied()),
@@ -187,7 +187,7 @@ impl Tally {
         split: Split,
         mut functions: impl FnMut(&CodeFile, u64) -> Vec<String>,
     ) -> Named {
-        let mut known: BTreeMap<Frame, Vec<Arc<str>>> = BTreeMap::new();
+        let mut known: BTreeMap<SampleFrame, Vec<Arc<str>>> = BTreeMap::new();
         let mut named = Named {
             every: self.every,
             points: self.points,
@@ -217,7 +217,7 @@ impl Tally {
 
     fn names(
         &self,
-        frame: &Frame,
+        frame: &SampleFrame,
         functions: &mut impl FnMut(&CodeFile, u64) -> Vec<String>,
     ) -> Vec<Arc<str>> {
         let file = frame.file.and_then(|file| self.files.get(file as usize));

@@ -48,7 +48,7 @@ fn add(writer: &mut Writer, number: u64) {
         path: "/bin/made;up".to_owned(),
         build_id: vec![1],
     });
-    let frame = |address| Frame {
+    let frame = |address| SampleFrame {
         file: Some(file),
         address,
     };

@@ -9,8 +9,8 @@ use belljar_sim::encode;
 use serde::{Deserialize, Serialize};
 
 use crate::form::{
-    CodeFile, END, End, Frame, HEAD, Head, MAGIC, MOST_FRAMES, MOST_SAMPLES, Sample, Samples,
-    VERSION, checksum,
+    CodeFile, END, HEAD, Head, MAGIC, MOST_FRAMES, MOST_SAMPLES, ProfileEnd, Sample, SampleFrame,
+    Samples, VERSION, checksum,
 };
 
 /// The compression level of zstd, low because writing happens during the run.
@@ -25,7 +25,7 @@ pub struct Pending(Samples);
 pub struct Writer {
     pending: Samples,
     files: BTreeMap<CodeFile, u32>,
-    stacks: BTreeMap<Vec<Frame>, u32>,
+    stacks: BTreeMap<Vec<SampleFrame>, u32>,
     /// Encoded bytes that were not taken yet.
     bytes: Vec<u8>,
 }
@@ -72,7 +72,7 @@ impl Writer {
     }
 
     /// Adds a sample with its stack, from the innermost frame outward; this sets the sample's `stack`.
-    pub fn add(&mut self, mut sample: Sample, mut stack: Vec<Frame>) {
+    pub fn add(&mut self, mut sample: Sample, mut stack: Vec<SampleFrame>) {
         stack.truncate(MOST_FRAMES);
         sample.stack = match self.stacks.get(&stack) {
             Some(number) => *number,
@@ -92,7 +92,7 @@ impl Writer {
     /// Ends the file: `next` is the number of the first point that the run did not reach.
     pub fn finish(&mut self, next: u64) {
         self.close();
-        self.record(END, &End { next });
+        self.record(END, &ProfileEnd { next });
     }
 
     /// Takes the bytes to append to the file.

@@ -11,7 +11,7 @@ use belljar_trace::{Implementation, Launch, MpiLibrary};
 
 use crate::calls::Space;
 use crate::interception::component::{Mapped, object_at};
-use crate::interception::targets::{Library, Place, Target};
+use crate::interception::targets::{Library, ObjectLocation, Target};
 use crate::launch::{self, Launched};
 use crate::memory::{GuestMemory, Reader};
 use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP};
@@ -152,10 +152,10 @@ impl NodeTracer {
         self.start_process(space, at, rank, library.implementation);
         let unread = &mut self.counters.warnings.unread_objects;
         let addresses = library.objects.iter().map(|place| match *place {
-            Place::Missing => 0,
+            ObjectLocation::Missing => 0,
             // A program that is not relocated has a base of zero.
-            Place::At(value) => base.wrapping_add(value),
-            Place::Slot(slot) => {
+            ObjectLocation::At(value) => base.wrapping_add(value),
+            ObjectLocation::Slot(slot) => {
                 let address = Reader(memory).u64(base.wrapping_add(slot));
                 *unread += u64::from(address.is_err());
                 address.unwrap_or(0)

@@ -96,12 +96,12 @@ pub(crate) struct Library {
     /// Addresses of its data.
     pub(crate) data: Range<u64>,
     /// The locations of the addresses of [`OPEN_MPI_OBJECTS`], for Open MPI.
-    pub(crate) objects: Vec<Place>,
+    pub(crate) objects: Vec<ObjectLocation>,
 }
 
 /// The location of an object, by addresses relative to its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ObjectLocation {
     /// It does not exist.
     Missing,
     /// The object is at this address.

@@ -8,9 +8,9 @@
 use belljar_trace::{Bounds, Predefined};
 use bincode::{Decode, Encode};
 
-/// An end of a datatype.
+/// A bound of a datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-struct End {
+struct DatatypeBound {
     /// Its position, in bytes.
     at: i64,
     /// True if the program set it.
@@ -20,8 +20,8 @@ struct End {
 /// The bounds and the alignment of a datatype's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Layout {
-    lower: Option<End>,
-    upper: Option<End>,
+    lower: Option<DatatypeBound>,
+    upper: Option<DatatypeBound>,
     /// In bytes, at least 1.
     alignment: i64,
 }
@@ -37,8 +37,8 @@ impl Layout {
     /// Returns the layout of `size` bytes, aligned to `alignment`.
     pub(crate) fn of_bytes(size: u64, alignment: u64) -> Self {
         Self {
-            lower: Some(End { at: 0, set: false }),
-            upper: Some(End {
+            lower: Some(DatatypeBound { at: 0, set: false }),
+            upper: Some(DatatypeBound {
                 at: signed(size),
                 set: false,
             }),
@@ -48,7 +48,7 @@ impl Layout {
 
     /// Returns the layout of a predefined datatype; MPI-1's bound markers set one end.
     pub(crate) fn of_predefined(row: &Predefined) -> Self {
-        let set = Some(End { at: 0, set: true });
+        let set = Some(DatatypeBound { at: 0, set: true });
         match row.name {
             "MPI_LB" => Self {
                 lower: set,
@@ -64,7 +64,7 @@ impl Layout {
 
     /// Returns the same layout with bounds that the program sets.
     pub(crate) fn resized(self, bounds: Bounds) -> Self {
-        let set = |at| Some(End { at, set: true });
+        let set = |at| Some(DatatypeBound { at, set: true });
         Self {
             lower: set(bounds.lower),
             upper: set(bounds.lower.saturating_add(bounds.extent)),
@@ -89,7 +89,7 @@ impl Layout {
         };
         let last = at.saturating_add(self.bounds().extent.saturating_mul(signed(more)));
         let moved = |by: i64| {
-            move |end: End| End {
+            move |end: DatatypeBound| DatatypeBound {
                 at: end.at.saturating_add(by),
                 ..end
             }
@@ -116,7 +116,7 @@ impl Layout {
         let pad = if over == 0 { 0 } else { self.alignment - over };
         let upper = self.upper.map(|end| match end.set {
             true => end,
-            false => End {
+            false => DatatypeBound {
                 at: end.at.saturating_add(pad),
                 ..end
             },
@@ -126,9 +126,13 @@ impl Layout {
 }
 
 /// Returns the outer one of two ends; if only one of them is set, that one.
-fn outer(one: Option<End>, other: Option<End>, outermost: fn(i64, i64) -> i64) -> Option<End> {
+fn outer(
+    one: Option<DatatypeBound>,
+    other: Option<DatatypeBound>,
+    outermost: fn(i64, i64) -> i64,
+) -> Option<DatatypeBound> {
     match (one, other) {
-        (Some(one), Some(other)) if one.set == other.set => Some(End {
+        (Some(one), Some(other)) if one.set == other.set => Some(DatatypeBound {
             at: outermost(one.at, other.at),
             set: one.set,
         }),

@@ -73,8 +73,9 @@ impl Communicator {
     }
 }
 
+/// A group of a process.
 #[derive(Clone, Copy, Debug, Encode, Decode)]
-struct Group {
+struct MpiGroup {
     number: u32,
     size: Option<u32>,
 }
@@ -83,7 +84,7 @@ struct Group {
 #[derive(Debug, Encode, Decode)]
 pub(crate) struct Communicators {
     communicators: Registry<Communicator>,
-    groups: Registry<Group>,
+    groups: Registry<MpiGroup>,
     /// The handle of the null communicator.
     null: u64,
     next_communicator: u32,
@@ -328,7 +329,7 @@ impl Communicators {
         };
         let number = self.next_group;
         self.next_group = self.next_group.wrapping_add(1);
-        self.groups.insert(handle, Group { number, size });
+        self.groups.insert(handle, MpiGroup { number, size });
         Fact::Group { number, members }
     }
 }

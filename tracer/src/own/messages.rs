@@ -45,12 +45,12 @@ pub(super) struct Endpoints {
     /// Names of other processes, by endpoint.
     others: BTreeMap<(Space, u64), u64>,
     /// Messages of persistent requests.
-    prepared: BTreeMap<(Space, u64), Message>,
+    prepared: BTreeMap<(Space, u64), MessageFields>,
 }
 
 /// The known parts of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
-struct Message {
+struct MessageFields {
     from: Option<u64>,
     to: Option<u64>,
     context: Option<u64>,
@@ -58,7 +58,7 @@ struct Message {
     bytes: Option<u64>,
 }
 
-impl Message {
+impl MessageFields {
     /// Returns the arguments of its record.
     fn arguments(self) -> Vec<ProbeValue> {
         let value = |(word, _, kind): (MessageWord, &str, belljar_trace::ValueKind)| {
@@ -130,11 +130,11 @@ impl Endpoints {
     }
 
     /// Returns the message of `ucp_tag_send_nbx(ep, buffer, count, tag, param)`, as MPICH calls it.
-    fn ucx_send(&self, registers: &MagicRegisters, memory: Reader<'_>) -> Message {
+    fn ucx_send(&self, registers: &MagicRegisters, memory: Reader<'_>) -> MessageFields {
         let argument = |number: usize| registers.gpr[ARGUMENT_REGISTERS[number]];
         let (space, tag) = (registers.space(), argument(3));
         let bytes = element(argument(4), memory).ok().flatten();
-        Message {
+        MessageFields {
             from: self.own.get(&space).copied(),
             to: self.others.get(&(space, argument(0))).copied(),
             // 16 bits of context, 16 of the sender's rank there, and the tag (`ucx_types.h` of MPICH 4.0).
@@ -186,7 +186,7 @@ impl Endpoints {
                 if let Some(request) = pointed(MESSAGE.len())
                     && self.has_room()
                 {
-                    let message = Message::of(record);
+                    let message = MessageFields::of(record);
                     self.prepared.insert((space, request), message);
                 }
                 false

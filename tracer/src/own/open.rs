@@ -30,7 +30,7 @@ const LONGEST_PROGRAM: usize = 64;
 
 /// The place of a call: its thread, by the base of its thread-local storage, or its stack in a kernel, and the address of its
 /// return address.
-pub(super) type Place = (u64, u64);
+pub(super) type CallPosition = (u64, u64);
 
 /// A call whose return is awaited.
 #[derive(Clone, Debug)]
@@ -93,9 +93,9 @@ struct Task {
     program: Option<Arc<str>>,
     threads: BTreeMap<u64, u32>,
     /// Several calls have the same place if one ended by a jump to the next.
-    live: BTreeMap<Place, Vec<OpenProbe>>,
+    live: BTreeMap<CallPosition, Vec<OpenProbe>>,
     /// Calls above which their thread's stack pointer has risen.
-    stale: BTreeMap<Place, Vec<OpenProbe>>,
+    stale: BTreeMap<CallPosition, Vec<OpenProbe>>,
 }
 
 /// Records of the user's probes on a node, and their open calls.
@@ -117,7 +117,7 @@ impl Task {
     }
 
     /// Sets aside the calls of a thread below its current stack pointer.
-    fn unwind(&mut self, (thread, slot): Place) {
+    fn unwind(&mut self, (thread, slot): CallPosition) {
         while let Some((&place, _)) = self.live.range((thread, 0)..(thread, slot)).next()
             && let Some(calls) = self.live.remove(&place)
         {
@@ -126,7 +126,7 @@ impl Task {
     }
 
     /// Returns the number of calls around a place, except for calls that ended by a jump to it.
-    fn depth(&self, (thread, slot): Place) -> u16 {
+    fn depth(&self, (thread, slot): CallPosition) -> u16 {
         let around = self.live.range((thread, slot)..=(thread, u64::MAX));
         let around = around.filter(|((_, at), _)| *at != slot);
         let depth: usize = around.map(|(_, calls)| calls.len()).sum();
@@ -134,7 +134,12 @@ impl Task {
     }
 
     /// Takes the calls at this place that cannot have called the new one, which are all except calls that ended by a jump to it.
-    fn displaced(&mut self, place: Place, probe: u32, return_address: u64) -> Vec<OpenProbe> {
+    fn displaced(
+        &mut self,
+        place: CallPosition,
+        probe: u32,
+        return_address: u64,
+    ) -> Vec<OpenProbe> {
         let mut left = self.stale.remove(&place).unwrap_or_default();
         if let Some(calls) = self.live.get(&place) {
             let jumped = calls
@@ -220,7 +225,7 @@ impl OwnProbes {
     pub(super) fn come_to(
         &mut self,
         space: Space,
-        (stacks, place): (Space, Place),
+        (stacks, place): (Space, CallPosition),
         at: u64,
     ) -> Caller {
         let started = self.started;
@@ -243,7 +248,7 @@ impl OwnProbes {
     pub(super) fn enter(
         &mut self,
         space: Space,
-        place: Place,
+        place: CallPosition,
         return_address: u64,
         record: ProbeRecord,
     ) -> bool {
@@ -274,7 +279,7 @@ impl OwnProbes {
     pub(super) fn take_returned(
         &mut self,
         space: Space,
-        place: Place,
+        place: CallPosition,
         target: u64,
     ) -> Vec<ProbeRecord> {
         let Some(task) = self.tasks.get_mut(&space) else {

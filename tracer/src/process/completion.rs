@@ -12,7 +12,7 @@ use crate::decode::arguments::Arguments;
 use belljar_trace::UNDEFINED;
 
 /// A request that a call may have completed: the indices of its handle and of its status.
-type Place = (u64, u64);
+type RequestIndices = (u64, u64);
 
 impl Process {
     /// Completes the requests of a call with this result; `handles` are those at its entry.
@@ -114,7 +114,7 @@ fn places(
     how: Completes,
     handles: &[u64],
     arguments: &mut Arguments<'_>,
-) -> (&'static str, Vec<Place>) {
+) -> (&'static str, Vec<RequestIndices>) {
     match how {
         Completes::One => ("status", vec![(0, 0)]),
         Completes::All => {
@@ -146,7 +146,7 @@ fn left(how: Completes, handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<u
 }
 
 /// Returns the indices of completed requests that `MPI_Waitsome` and `MPI_Testsome` return.
-fn some(handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<Place> {
+fn some(handles: &[u64], arguments: &mut Arguments<'_>) -> Vec<RequestIndices> {
     let count = arguments.integer("outcount").unwrap_or(UNDEFINED);
     let count = u64::try_from(count).unwrap_or(0).min(handles.len() as u64);
     if count == 0 {

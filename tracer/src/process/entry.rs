@@ -16,7 +16,7 @@ use crate::memory::Reader;
 
 /// Values read at a call's entry.
 #[derive(Default)]
-struct Reading {
+struct EntryValues {
     texts: Vec<Text>,
     communicator: Option<u32>,
     transfers: Vec<Transfer>,
@@ -40,13 +40,13 @@ impl Process {
         reading.handles
     }
 
-    fn read(&self, event: &Event, memory: Reader<'_>) -> Reading {
+    fn read(&self, event: &Event, memory: Reader<'_>) -> EntryValues {
         let action = Action::of(event.function);
         let mut arguments = Arguments::new(event, memory);
-        let mut reading = Reading {
+        let mut reading = EntryValues {
             texts: arguments.texts(),
             communicator: self.communicator(&arguments).map(|known| known.number),
-            ..Reading::default()
+            ..EntryValues::default()
         };
         match action {
             Action::Message {
@@ -117,7 +117,7 @@ impl Process {
         action: Action,
         meaning: &Meaning,
         arguments: &Arguments<'_>,
-        reading: &mut Reading,
+        reading: &mut EntryValues,
     ) {
         let freed = reading.handles.first().copied();
         let handle = match action {
@@ -137,7 +137,7 @@ impl Process {
     }
 
     /// Reads the partitioned request whose partitions a call marks ready or queries.
-    fn partitioned(&self, meaning: &Meaning, arguments: &Arguments<'_>, reading: &mut Reading) {
+    fn partitioned(&self, meaning: &Meaning, arguments: &Arguments<'_>, reading: &mut EntryValues) {
         if matches!(meaning.kind, CallKind::Ready | CallKind::Arrived) {
             let handle = arguments.word("request");
             let number = handle.and_then(|handle| self.requests.partitioned(handle));

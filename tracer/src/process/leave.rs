@@ -19,7 +19,7 @@ use crate::receives::posted::PostedReceive;
 
 /// The additions to a call's event at its end.
 #[derive(Default)]
-struct Outcome {
+struct ExitDetails {
     started: Vec<u64>,
     completed: Vec<Completion>,
     status: Option<Status>,
@@ -139,10 +139,10 @@ impl Process {
         event: &Event,
         (handles, posted): (&[u64], &[PostedReceive]),
         memory: Reader<'_>,
-    ) -> Outcome {
+    ) -> ExitDetails {
         let action = Action::of(event.function);
         let mut arguments = Arguments::new(event, memory);
-        let mut outcome = Outcome::default();
+        let mut outcome = ExitDetails::default();
         let result = event.result.unwrap_or(0);
         if let Action::Complete(how) = action {
             outcome.completed = self.complete(how, handles, result, &mut arguments);
@@ -185,7 +185,7 @@ impl Process {
         event: &Event,
         (phase, posted): (Phase, &[PostedReceive]),
         arguments: &mut Arguments<'_>,
-        outcome: &mut Outcome,
+        outcome: &mut ExitDetails,
     ) {
         let mut operation = self.requested(event, posted, arguments);
         match phase {
@@ -281,7 +281,7 @@ impl Process {
         &mut self,
         event: &Event,
         (handles, posted): (&[u64], &[PostedReceive]),
-        outcome: &mut Outcome,
+        outcome: &mut ExitDetails,
     ) {
         let mut moved = event.clone();
         let mut posted = posted.to_vec();

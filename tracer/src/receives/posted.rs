@@ -19,7 +19,7 @@ const MOST_CALLBACKS: usize = 1 << 8;
 
 /// Source and tag that a receive requests; `None` for any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct Asked {
+pub(crate) struct ReceiveCriteria {
     pub(crate) source: Option<u32>,
     pub(crate) tag: Option<i32>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct PostedReceive {
     /// The library's request.
     pub(crate) request: u64,
     number: u64,
-    asked: Option<Asked>,
+    asked: Option<ReceiveCriteria>,
 }
 
 impl PostedReceive {
@@ -142,7 +142,7 @@ pub(crate) struct LibraryReceives {
 
 impl LibraryReceives {
     /// Adds the library's receive with `request`.
-    pub(crate) fn post(&mut self, request: u64, asked: Option<Asked>) -> PostedReceive {
+    pub(crate) fn post(&mut self, request: u64, asked: Option<ReceiveCriteria>) -> PostedReceive {
         let number = self.next;
         self.next = number.wrapping_add(1);
         let posting = Posting {

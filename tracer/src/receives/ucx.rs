@@ -4,7 +4,7 @@
 //! request as its last argument. Used where MPICH calls UCX, and where UCX calls back.
 
 use super::Posting;
-use super::posted::{Asked, ReceivedMessage};
+use super::posted::{ReceiveCriteria, ReceivedMessage};
 use crate::memory::{BadAddress, Reader};
 
 /// Offsets in `ucp_request_param_t`: the mask of fields, the callback, the user's data.
@@ -49,8 +49,8 @@ fn fields(parameters: u64, memory: Reader<'_>) -> Result<Option<(u64, u64)>, Bad
 }
 
 /// Returns the source and tag that a receive requests.
-fn asked(tag: u64, mask: u64) -> Asked {
-    Asked {
+fn asked(tag: u64, mask: u64) -> ReceiveCriteria {
+    ReceiveCriteria {
         source: (rank(mask) != 0).then(|| rank(tag)),
         // The bits of a tag that report errors never count.
         tag: (mask as u32 & 0xffff != 0).then_some(tag as u32 as i32),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use belljar_mpi::number;
 use belljar_trace::{Event, Fact, Implementation, Launch};
 
-use crate::interception::targets::{Library, Place, Target, Targets};
+use crate::interception::targets::{Library, ObjectLocation, Target, Targets};
 use crate::memory::GuestMemory;
 use crate::node::{MagicRegisters, NodeTracer};
 use crate::scripted::{HEAP, Pages, STACK};
@@ -22,11 +22,11 @@ const DATA: u64 = 0x10_0000;
 /// A tracer of a guest with an MPICH whose function number `n` is at `0x1000 + 16 n`; probe 0 is the start of
 /// processes.
 fn tracer() -> NodeTracer {
-    tracer_of(Implementation::Mpich, vec![Place::Missing])
+    tracer_of(Implementation::Mpich, vec![ObjectLocation::Missing])
 }
 
 /// The same for any implementation, with these predefined objects.
-fn tracer_of(implementation: Implementation, objects: Vec<Place>) -> NodeTracer {
+fn tracer_of(implementation: Implementation, objects: Vec<ObjectLocation>) -> NodeTracer {
     let library = Library {
         implementation,
         code: 0x1000..0x9000,

@@ -13,15 +13,16 @@ const MOST_FUNCTIONS: usize = 1 << 22;
 /// Longest assumed size of a function without a size in the table, in bytes, such as assembly code.
 const UNTOLD: u64 = 1 << 16;
 
+/// A function of a symbol table.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Function {
+struct FunctionSymbol {
     start: u64,
     /// 0 if the table has no size.
     size: u64,
     name: String,
 }
 
-impl Function {
+impl FunctionSymbol {
     fn length(&self) -> u64 {
         match self.size {
             0 => UNTOLD,
@@ -34,7 +35,7 @@ impl Function {
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     /// In the order of their addresses.
-    functions: Vec<Function>,
+    functions: Vec<FunctionSymbol>,
 }
 
 impl Functions {
@@ -48,7 +49,7 @@ impl Functions {
                     && is_function
                     && functions.len() < MOST_FUNCTIONS
                 {
-                    functions.push(Function {
+                    functions.push(FunctionSymbol {
                         start: symbol.address(),
                         size: symbol.size(),
                         name: name.to_owned(),

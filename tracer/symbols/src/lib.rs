@@ -21,7 +21,7 @@ mod separate;
 mod symbols;
 
 pub use kallsyms::KernelSymbols;
-pub use symbols::{Place, Symbols};
+pub use symbols::{SourceLocation, Symbols};
 
 /// The files of guests; a path may have several.
 pub trait FileSource {

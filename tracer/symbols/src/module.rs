@@ -11,7 +11,7 @@ use crate::FileSource;
 use crate::functions::Functions;
 use crate::sections::{Elf, parse, section};
 use crate::separate::{common_file, debug_file};
-use crate::symbols::Place;
+use crate::symbols::SourceLocation;
 
 type Slice = EndianArcSlice<LittleEndian>;
 
@@ -54,10 +54,10 @@ impl Module {
     }
 
     /// Returns the functions at `address`, from the innermost inlined function to the outer function.
-    pub(crate) fn places(&self, address: u64) -> Vec<Place> {
+    pub(crate) fn places(&self, address: u64) -> Vec<SourceLocation> {
         let mut places = self.by_lines(address).unwrap_or_default();
         if places.is_empty() {
-            places.push(Place::default());
+            places.push(SourceLocation::default());
         }
         if let Some(last) = places.last_mut()
             && last.function.is_none()
@@ -68,7 +68,7 @@ impl Module {
         places
     }
 
-    fn by_lines(&self, address: u64) -> Option<Vec<Place>> {
+    fn by_lines(&self, address: u64) -> Option<Vec<SourceLocation>> {
         // No program has code there, and addr2line adds to addresses.
         let context = self.context.as_ref().filter(|_| address < BEYOND)?;
         let mut frames = context.find_frames(address).skip_all_loads().ok()?;
@@ -78,7 +78,7 @@ impl Module {
         {
             let function = frame.function.as_ref();
             let location = frame.location.as_ref();
-            places.push(Place {
+            places.push(SourceLocation {
                 function: function.and_then(|it| Some(it.demangle().ok()?.into_owned())),
                 file: location.and_then(|it| it.file).map(str::to_owned),
                 line: location.and_then(|it| it.line).filter(|line| *line > 0),

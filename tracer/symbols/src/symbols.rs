@@ -11,9 +11,9 @@ use crate::FileSource;
 use crate::module::Module;
 use crate::sections::parse;
 
-/// A function, and a line in it; `None` for unknown parts.
+/// A location in source code: a function, and a line in it; `None` for unknown parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourceLocation {
     /// The function's name: demangled for C++ and Rust, as the compiler wrote it for Fortran.
     pub function: Option<String>,
     /// The source file, as passed to the compiler.
@@ -39,7 +39,7 @@ impl<'f> Symbols<'f> {
 
     /// Returns the functions at `address` of the file at `path`, relative to the file, from the innermost inlined function
     /// to the outer function; never empty. The file must have this build ID, unless that is empty.
-    pub fn places(&mut self, path: &str, build_id: &[u8], address: u64) -> Vec<Place> {
+    pub fn places(&mut self, path: &str, build_id: &[u8], address: u64) -> Vec<SourceLocation> {
         let key = (path.to_owned(), build_id.to_vec());
         let files = self.files;
         let module = self
@@ -48,7 +48,7 @@ impl<'f> Symbols<'f> {
             .or_insert_with(|| load(path, build_id, files));
         match module {
             Some(module) => module.places(address),
-            None => vec![Place::default()],
+            None => vec![SourceLocation::default()],
         }
     }
 }

@@ -6,7 +6,7 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use proptest::prelude::*;
 
 use crate::sections::parse;
-use crate::{FileSource, Place, Symbols};
+use crate::{FileSource, SourceLocation, Symbols};
 
 /// Files by their paths.
 #[derive(Default)]
@@ -61,7 +61,7 @@ fn functions_have_names_and_lines() {
         .unwrap();
     assert!(last.line.unwrap().abs_diff(line as u32) <= 2, "{last:?}");
     // A file of another build yields nothing, nor does a missing one.
-    let nothing = vec![Place::default()];
+    let nothing = vec![SourceLocation::default()];
     assert_eq!(symbols.places("/bin/it", &[1, 2, 3], address), nothing);
     assert_eq!(symbols.places("/bin/no", &[], address), nothing);
     assert_eq!(symbols.places("/bin/it", &[], u64::MAX), nothing);

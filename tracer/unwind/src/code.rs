@@ -28,9 +28,9 @@ const LONGEST_TABLES: u64 = 1 << 28;
 /// Longest build ID that is kept, in bytes.
 const LONGEST_ID: usize = 64;
 
-/// A mapped part of a file.
+/// A mapped segment of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Segment {
+struct MappedSegment {
     start: u64,
     end: u64,
     offset: u64,
@@ -39,7 +39,7 @@ struct Segment {
 
 /// A function's table: its address range, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Function {
+struct FunctionTable {
     start: u64,
     end: u64,
     offset: usize,
@@ -49,10 +49,10 @@ struct Function {
 #[derive(Debug)]
 pub struct Code {
     build_id: Vec<u8>,
-    segments: Vec<Segment>,
+    segments: Vec<MappedSegment>,
     tables: Vec<u8>,
     bases: BaseAddresses,
-    functions: Vec<Function>,
+    functions: Vec<FunctionTable>,
 }
 
 impl Code {
@@ -89,7 +89,7 @@ impl Code {
 
     /// Returns all functions, in the order of their addresses. If tables are truncated, the functions before that
     /// point.
-    fn functions(&self) -> Vec<Function> {
+    fn functions(&self) -> Vec<FunctionTable> {
         let section = self.section();
         let mut functions = Vec::new();
         let mut entries = section.entries(&self.bases);
@@ -101,7 +101,7 @@ impl Code {
                 continue;
             };
             let start = entry.initial_address();
-            let function = Function {
+            let function = FunctionTable {
                 start,
                 end: start.saturating_add(entry.len()),
                 offset: entry.offset(),
@@ -160,10 +160,10 @@ impl Code {
     }
 }
 
-fn segment(header: &ProgramHeader64<Endianness>) -> Option<Segment> {
+fn segment(header: &ProgramHeader64<Endianness>) -> Option<MappedSegment> {
     let start = header.p_vaddr(ENDIAN);
     let end = start.checked_add(header.p_memsz(ENDIAN))?;
-    (header.p_type(ENDIAN) == PT_LOAD).then(|| Segment {
+    (header.p_type(ENDIAN) == PT_LOAD).then(|| MappedSegment {
         start,
         end,
         offset: header.p_offset(ENDIAN),

@@ -23,7 +23,7 @@ pub use code::Code;
 pub use files::Files;
 pub use mappings::{Mapping, Mappings};
 pub use rules::Memory;
-pub use walk::{Frame, Unwinder};
+pub use walk::{Unwinder, UnwoundFrame};
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;

@@ -43,9 +43,9 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 /// Registers of a frame, by their numbers in instructions.
 pub(crate) type Registers = [u64; 16];
 
-/// The starting point of a rule.
+/// The base of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Base {
+enum RuleBase {
     /// A register and an offset.
     Register(usize, i64),
     Expression(Box<[u8]>),
@@ -73,7 +73,7 @@ enum Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// The canonical frame address: the caller's stack pointer before the call.
-    frame: Base,
+    frame: RuleBase,
     registers: [Rule; 16],
     return_address: Rule,
     /// True for a signal's frame, which returns to an interrupted instruction.
@@ -94,9 +94,9 @@ impl Rules {
         };
         let frame = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
-                Base::Register(number(*register)?, *offset)
+                RuleBase::Register(number(*register)?, *offset)
             }
-            CfaRule::Expression(it) => Base::Expression(expression(it)?),
+            CfaRule::Expression(it) => RuleBase::Expression(expression(it)?),
         };
         let mut rules = Self {
             frame,
@@ -133,8 +133,8 @@ impl Rules {
         memory: &dyn Memory,
     ) -> Option<(Registers, u64)> {
         let frame = match &self.frame {
-            Base::Register(number, offset) => registers[*number].wrapping_add_signed(*offset),
-            Base::Expression(code) => evaluate(code, None, registers, memory)?,
+            RuleBase::Register(number, offset) => registers[*number].wrapping_add_signed(*offset),
+            RuleBase::Expression(code) => evaluate(code, None, registers, memory)?,
         };
         let value = |rule: &Rule, same: u64| match rule {
             Rule::Same => Some(same),

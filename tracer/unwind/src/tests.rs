@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::rules::{RBP, RSP};
-use crate::{Code, Files, Frame, Mappings, Memory, PAGE, Unwinder};
+use crate::{Code, Files, Mappings, Memory, PAGE, Unwinder, UnwoundFrame};
 
 /// The addresses of the synthetic file's mapping, and of its stack.
 const BASE: u64 = 0x5555_0000_0000;
@@ -110,7 +110,7 @@ fn unwinder(file: &[u8]) -> (Unwinder, Pages) {
     (Unwinder::new(Arc::new(files)), memory)
 }
 
-fn found(unwinder: &mut Unwinder, memory: &Pages, registers: &[u64; 16]) -> Vec<Frame> {
+fn found(unwinder: &mut Unwinder, memory: &Pages, registers: &[u64; 16]) -> Vec<UnwoundFrame> {
     let mut mappings = Mappings::default();
     let frames = unwinder.frames(registers, &mut mappings, memory, 8);
     assert!(mappings.is_sound());
@@ -126,8 +126,8 @@ fn at(rsp: u64, rbp: u64) -> [u64; 16] {
     registers
 }
 
-fn places(addresses: &[u64]) -> Vec<Frame> {
-    let frame = |address: &u64| Frame {
+fn places(addresses: &[u64]) -> Vec<UnwoundFrame> {
+    let frame = |address: &u64| UnwoundFrame {
         file: (*address < BASE).then_some(0),
         address: *address,
     };
@@ -314,7 +314,7 @@ fn what_is_not_mapped_any_more_is_forgotten() {
     let mut at = |mappings: &mut Mappings, memory: &Pages| {
         unwinder.frames_at((BASE + 0x1010, &registers), mappings, memory, 8)
     };
-    let frame = |file, address| vec![Frame { file, address }];
+    let frame = |file, address| vec![UnwoundFrame { file, address }];
     assert_eq!(at(&mut mappings, &memory), frame(Some(0), 0x1010));
     // Another program takes over the address space.
     memory.put(BASE, &[0; PAGE]);

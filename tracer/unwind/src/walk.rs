@@ -18,9 +18,9 @@ const MOST_RULES: usize = 1 << 16;
 /// Lowest return address: nothing is mapped below.
 const LEAST_ADDRESS: u64 = 1 << 12;
 
-/// A frame, by its return address.
+/// An unwound frame, by its return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Frame {
+pub struct UnwoundFrame {
     /// The number of the file with that code.
     pub file: Option<u32>,
     /// The return address relative to the file; without a file, as in the process.
@@ -35,7 +35,7 @@ pub struct Unwinder {
 }
 
 /// The position of the walk: the registers of a frame, and its address.
-struct Place {
+struct WalkPosition {
     registers: Registers,
     address: u64,
     /// True if the instruction there is the next to run, and not the one after a call.
@@ -64,7 +64,7 @@ impl Unwinder {
         mappings: &mut Mappings,
         memory: &dyn Memory,
         most: usize,
-    ) -> Vec<Frame> {
+    ) -> Vec<UnwoundFrame> {
         let place = called(registers, memory);
         self.walk(place, mappings, memory, most)
     }
@@ -77,8 +77,8 @@ impl Unwinder {
         mappings: &mut Mappings,
         memory: &dyn Memory,
         most: usize,
-    ) -> Vec<Frame> {
-        let place = Place {
+    ) -> Vec<UnwoundFrame> {
+        let place = WalkPosition {
             registers: *registers,
             address: rip,
             is_next: true,
@@ -88,11 +88,11 @@ impl Unwinder {
 
     fn walk(
         &mut self,
-        mut place: Option<Place>,
+        mut place: Option<WalkPosition>,
         mappings: &mut Mappings,
         memory: &dyn Memory,
         most: usize,
-    ) -> Vec<Frame> {
+    ) -> Vec<UnwoundFrame> {
         let mut frames = Vec::with_capacity(most);
         while let Some(at) = place
             && frames.len() < most
@@ -100,7 +100,7 @@ impl Unwinder {
             // A call may be the last instruction of its function.
             let within = at.address.wrapping_sub(u64::from(!at.is_next));
             let found = mappings.find(within, &self.files, memory);
-            frames.push(Frame {
+            frames.push(UnwoundFrame {
                 file: found.map(|(file, _)| file),
                 address: match found {
                     Some((_, address)) => address.wrapping_add(u64::from(!at.is_next)),
@@ -117,18 +117,18 @@ impl Unwinder {
 
     fn leave(
         &mut self,
-        at: &Place,
+        at: &WalkPosition,
         found: Option<(u32, u64)>,
         mappings: &mut Mappings,
         memory: &dyn Memory,
-    ) -> Option<Place> {
+    ) -> Option<WalkPosition> {
         let rules = found.and_then(|(file, address)| self.rules(file, address));
         let before = at.registers[RSP];
         let place = match rules {
             Some(rules) => {
                 let (registers, address) = rules.leave(&at.registers, memory)?;
                 let is_next = rules.is_signal;
-                Place {
+                WalkPosition {
                     registers,
                     address,
                     is_next,
@@ -160,11 +160,11 @@ impl Unwinder {
 }
 
 /// Returns the caller of a function that a thread has just entered.
-fn called(registers: &Registers, memory: &dyn Memory) -> Option<Place> {
+fn called(registers: &Registers, memory: &dyn Memory) -> Option<WalkPosition> {
     let address = memory.word(registers[RSP])?;
     let mut registers = *registers;
     registers[RSP] = registers[RSP].wrapping_add(8);
-    Some(Place {
+    Some(WalkPosition {
         registers,
         address,
         is_next: false,
@@ -172,7 +172,7 @@ fn called(registers: &Registers, memory: &dyn Memory) -> Option<Place> {
 }
 
 /// Returns the caller of a frame with its address in RBP, where the caller's RBP and the return address are.
-fn by_frame_pointer(registers: &Registers, memory: &dyn Memory) -> Option<Place> {
+fn by_frame_pointer(registers: &Registers, memory: &dyn Memory) -> Option<WalkPosition> {
     let frame = registers[RBP];
     if frame < registers[RSP] || !frame.is_multiple_of(8) {
         return None;
@@ -180,7 +180,7 @@ fn by_frame_pointer(registers: &Registers, memory: &dyn Memory) -> Option<Place>
     let mut caller = *registers;
     caller[RBP] = memory.word(frame)?;
     caller[RSP] = frame.checked_add(16)?;
-    Some(Place {
+    Some(WalkPosition {
         registers: caller,
         address: memory.word(frame.checked_add(8)?)?,
         is_next: false,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use belljar_cpu::SegmentRegister;
-use belljar_profile::{CodeFile, Frame, Head, Pending, Sample, Writer};
+use belljar_profile::{CodeFile, Head, Pending, Sample, SampleFrame, Writer};
 use belljar_unwind::{Files, Mappings, Memory, Unwinder};
 use belljar_vmm::{Node, Sampling};
 use serde::{Deserialize, Serialize};
@@ -162,7 +162,12 @@ impl Profiler {
     }
 
     /// The stack of the process in `space`, from the innermost frame outward.
-    fn stack(&mut self, space: u64, place: &Place, memory: &UnwinderMemory<'_>) -> Vec<Frame> {
+    fn stack(
+        &mut self,
+        space: u64,
+        place: &Place,
+        memory: &UnwinderMemory<'_>,
+    ) -> Vec<SampleFrame> {
         if self.mappings.len() >= MOST_SPACES && !self.mappings.contains_key(&space) {
             self.mappings.clear();
         }
@@ -176,7 +181,7 @@ impl Profiler {
         for (depth, frame) in frames.into_iter().enumerate() {
             // A call precedes its return address.
             let back = u64::from(depth > 0);
-            stack.push(Frame {
+            stack.push(SampleFrame {
                 file: frame.file.map(|file| self.file(file)),
                 address: frame.address.saturating_sub(back),
             });

@@ -14,7 +14,7 @@ use object::read::elf::{
 };
 use object::{Endianness, SymbolIndex};
 
-use super::{PAGE, Place};
+use super::{ObjectLocation, PAGE};
 
 type Header = elf::FileHeader64<Endianness>;
 type Programs<'data> = &'data [elf::ProgramHeader64<Endianness>];
@@ -154,15 +154,15 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     }
 
     /// Returns the location of the object called `name`.
-    pub(crate) fn place_of(&self, name: &str) -> Place {
+    pub(crate) fn place_of(&self, name: &str) -> ObjectLocation {
         let moves = self.header.e_type(Endianness::Little) == ET_DYN;
         match (
             self.slots.get(name.as_bytes()),
             self.symbols.get(name.as_bytes()),
         ) {
-            (Some(slot), _) if moves => Place::Slot(*slot),
-            (_, Some(symbol)) => Place::At(symbol.value),
-            _ => Place::Missing,
+            (Some(slot), _) if moves => ObjectLocation::Slot(*slot),
+            (_, Some(symbol)) => ObjectLocation::At(symbol.value),
+            _ => ObjectLocation::Missing,
         }
     }
 

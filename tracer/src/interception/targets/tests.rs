@@ -63,8 +63,8 @@ fn a_library_gives_its_functions_under_both_names() {
             .position(|(known, _)| *known == name);
         known.objects[at.unwrap()]
     };
-    assert!(matches!(found("ompi_mpi_int"), Place::Slot(_)));
-    assert_eq!(found("ompi_mpi_byte"), Place::Missing);
+    assert!(matches!(found("ompi_mpi_int"), ObjectLocation::Slot(_)));
+    assert_eq!(found("ompi_mpi_byte"), ObjectLocation::Missing);
     let places: usize = targets.pages().iter().map(|page| page.places.len()).sum();
     assert_eq!(places, 3);
 }
@@ -123,7 +123,7 @@ fn a_static_program_is_seen_from_its_start() {
         assert_eq!(targets.targets[0], Target::Start);
         assert_eq!(targets.targets.len(), 4);
         let world = targets.library(0).objects[0];
-        assert!(matches!(world, Place::At(_)), "{world:?}");
+        assert!(matches!(world, ObjectLocation::At(_)), "{world:?}");
     }
 }
 

@@ -5,7 +5,7 @@
 
 use belljar_trace::{GroupMembers, SELF, WORLD};
 
-use super::{Communicators, Group};
+use super::{Communicators, MpiGroup};
 use crate::decode::arguments::Arguments;
 
 impl Communicators {
@@ -80,7 +80,7 @@ impl Communicators {
     }
 }
 
-fn excluding(from: Option<Group>, ranks: Option<Vec<u32>>) -> (GroupMembers, Option<u32>) {
+fn excluding(from: Option<MpiGroup>, ranks: Option<Vec<u32>>) -> (GroupMembers, Option<u32>) {
     let Some(ranks) = ranks else {
         return (GroupMembers::Unknown, None);
     };

@@ -3,7 +3,7 @@
 //! Offsets are those of 64-bit builds without debugging, as in distributions. Other layouts are detected, as a communicator and its group
 //! have to agree on the caller's rank: then the message's sides are missing. Used for calls of ob1's sends.
 
-use super::Message;
+use super::MessageFields;
 use crate::memory::{BadAddress, Reader};
 use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, RSP};
 
@@ -26,11 +26,11 @@ const NAME: u64 = 40;
 const SIZE: u64 = 24;
 
 /// Returns the message of `mca_pml_ob1_send(buf, count, datatype, dst, tag, mode, comm)`, or `isend`, which has a request after these.
-pub(super) fn message(registers: &MagicRegisters, memory: Reader<'_>) -> Message {
+pub(super) fn message(registers: &MagicRegisters, memory: Reader<'_>) -> MessageFields {
     let argument = |number: usize| registers.gpr[ARGUMENT_REGISTERS[number]];
     let size = memory.u64(argument(2).wrapping_add(SIZE)).ok();
     let told = sides(registers, memory, argument(3) as u32).ok().flatten();
-    Message {
+    MessageFields {
         from: told.map(|(_, from, _)| from),
         to: told.map(|(_, _, to)| to),
         context: told.map(|(context, ..)| context.into()),

@@ -4,7 +4,7 @@ use belljar_trace::Implementation;
 
 use super::{DATA, PROGRAM, Process, WORLD, tracer_of};
 use crate::interception::component;
-use crate::interception::targets::Place;
+use crate::interception::targets::ObjectLocation;
 use crate::scripted::{HEAP, STACK};
 
 /// A component, mapped somewhere, makes a call within a call; so does a callback of the program.
@@ -26,8 +26,8 @@ fn what_a_component_calls_is_the_librarys_affair() {
 
 #[test]
 fn objects_whose_addresses_cannot_be_read_are_counted() {
-    let nowhere = Place::Slot(0x90_0000);
-    let objects = vec![nowhere, Place::Slot(DATA), Place::Missing];
+    let nowhere = ObjectLocation::Slot(0x90_0000);
+    let objects = vec![nowhere, ObjectLocation::Slot(DATA), ObjectLocation::Missing];
     let mut tracer = tracer_of(Implementation::OpenMpi, objects);
     let mut process = Process::new(0x1000);
     process.call(&mut tracer, "MPI_Barrier", PROGRAM, &[WORLD]);
@@ -38,7 +38,7 @@ fn objects_whose_addresses_cannot_be_read_are_counted() {
 /// own conversions are calls like others.
 #[test]
 fn what_a_binding_for_fortran_turns_into_handles_of_c_is_its_own_affair() {
-    let mut tracer = tracer_of(Implementation::OpenMpi, vec![Place::Missing]);
+    let mut tracer = tracer_of(Implementation::OpenMpi, vec![ObjectLocation::Missing]);
     let mut process = Process::new(0x1000);
     component::map("libmpi_mpifh.so.40", 0x300, &mut process.memory);
     let binding = component::BASE + 0x3000;
