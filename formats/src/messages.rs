@@ -17,7 +17,7 @@ use belljar_collectives::Call;
 use belljar_program::{Operation, ProcessId, Program, Slot};
 
 use order::{Item, in_order};
-use parts::Parts;
+use parts::PartStepsCache;
 use tally::Tally;
 
 /// A message.
@@ -128,7 +128,7 @@ impl<'p> Messages<'p> {
             rank,
             open: BTreeMap::new(),
             counts: BTreeMap::new(),
-            parts: Parts::default(),
+            parts: PartStepsCache::default(),
             to,
         };
         let threads = self.tally.threads_of(rank);
@@ -139,12 +139,12 @@ impl<'p> Messages<'p> {
 
 /// The end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
+enum MessageEnd {
     Sends,
     Receives,
 }
 
-impl End {
+impl MessageEnd {
     fn begins<'p>(self, message: Message) -> Step<'p> {
         match self {
             Self::Sends => Step::Send(message),
@@ -165,10 +165,10 @@ struct Teller<'m, F> {
     messages: &'m Messages<'m>,
     rank: ProcessId,
     /// Operations in progress, by thread and slot.
-    open: BTreeMap<(u32, Slot), Vec<(End, Message)>>,
+    open: BTreeMap<(u32, Slot), Vec<(MessageEnd, Message)>>,
     /// Number of messages of each channel so far.
     counts: BTreeMap<u32, u32>,
-    parts: Parts,
+    parts: PartStepsCache,
     to: F,
 }
 
@@ -189,10 +189,10 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
         match *operation {
             Operation::Send { channel, slot, .. }
             | Operation::SendPartitioned { channel, slot, .. } => {
-                self.begin(channel, (thread, slot), End::Sends)
+                self.begin(channel, (thread, slot), MessageEnd::Sends)
             }
             Operation::Receive { channel, slot, .. } => {
-                self.begin(channel, (thread, slot), End::Receives)
+                self.begin(channel, (thread, slot), MessageEnd::Receives)
             }
             Operation::Collective {
                 collective,
@@ -210,7 +210,7 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
         }
     }
 
-    fn begin(&mut self, channel: u32, slot: (u32, Slot), end: End) -> Result<(), E> {
+    fn begin(&mut self, channel: u32, slot: (u32, Slot), end: MessageEnd) -> Result<(), E> {
         let count = self.counts.entry(channel).or_default();
         let number = *count;
         *count += 1;
@@ -255,8 +255,8 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
         let place = tally.place(collective, self.rank);
         let steps = self.parts.steps(tally, program, (collective, part), place);
         let members = &program.collectives[collective as usize].members;
-        let mut under_way: Vec<(End, Message)> = Vec::new();
-        let mut counts: BTreeMap<(End, u32), u32> = BTreeMap::new();
+        let mut under_way: Vec<(MessageEnd, Message)> = Vec::new();
+        let mut counts: BTreeMap<(MessageEnd, u32), u32> = BTreeMap::new();
         let mut over = 0;
         for (step, needs) in steps.iter() {
             let wanted = if blocking { *needs } else { 0 };
@@ -276,8 +276,8 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
             let tag = tally::collective_tag(base, *count);
             *count += 1;
             let (from, to) = match end {
-                End::Sends => (self.rank, other),
-                End::Receives => (other, self.rank),
+                MessageEnd::Sends => (self.rank, other),
+                MessageEnd::Receives => (other, self.rank),
             };
             let message = Message {
                 from,

@@ -26,7 +26,7 @@ pub struct Joined {
 
 /// The first numbers of a job's channels, collective operations, parts, partitioned messages and windows.
 #[derive(Clone, Copy)]
-struct Numbers {
+struct JobOffsets {
     channel: u32,
     collective: u32,
     part: u32,
@@ -34,7 +34,7 @@ struct Numbers {
     window: u32,
 }
 
-impl Numbers {
+impl JobOffsets {
     /// Adds them to those of an operation, and returns its window's own number, if it has one.
     fn add_to(self, operation: &mut Operation) -> Option<u32> {
         match operation {
@@ -76,7 +76,7 @@ impl Joined {
         let whole = &mut self.program;
         let process = whole.processes.len() as u32;
         let thread = whole.threads.len() as u32;
-        let numbers = Numbers {
+        let numbers = JobOffsets {
             channel: whole.channels.len() as u32,
             collective: whole.collectives.len() as u32,
             part: whole.parts.len() as u32,

@@ -128,7 +128,7 @@ pub fn fit_costs(traced: &[Traced<'_>], each: impl FnMut() -> bool) -> Result<Fi
         || Costs::of(belljar_trace::Implementation::Mpich),
         |of| of.setting.costs,
     );
-    let mut search = Search {
+    let mut search = FittingSearch {
         traced,
         each,
         ahead: ahead(traced.len()),
@@ -165,7 +165,7 @@ pub fn fit_costs(traced: &[Traced<'_>], each: impl FnMut() -> bool) -> Result<Fi
 /// A change of costs: dials, and the shares of a step by which each is turned.
 type Change<'d> = Vec<(&'d Dial, f64)>;
 
-struct Search<'a, 'p, E> {
+struct FittingSearch<'a, 'p, E> {
     traced: &'a [Traced<'p>],
     each: E,
     /// Number of candidates that are played at a time, the later ones speculatively: they count only if those before are no better.
@@ -174,7 +174,7 @@ struct Search<'a, 'p, E> {
     broken_off: bool,
 }
 
-impl<E: FnMut() -> bool> Search<'_, '_, E> {
+impl<E: FnMut() -> bool> FittingSearch<'_, '_, E> {
     /// Returns the quality of the fit for these costs.
     fn fits(&mut self, costs: &Costs) -> Result<Vec<Fit>, ReplayError> {
         self.plays += 1;

@@ -98,14 +98,14 @@ impl Outcome {
     pub(crate) fn of(program: &Program, played: &Played) -> Self {
         let mut functions: BTreeMap<u16, FunctionOutcome> = BTreeMap::new();
         let mut ranks: BTreeMap<u32, RankOutcome> = BTreeMap::new();
-        let mut ends = Ends::default();
-        let mut were = Ends::default();
+        let mut ends = CallExtent::default();
+        let mut were = CallExtent::default();
         let (mut main, mut main_were) = (MainPart::default(), MainPart::default());
         for (thread, times) in program.threads.iter().zip(&played.times) {
             let process = program.processes[thread.process as usize];
             let rank = ranks.entry(thread.process).or_default();
             (rank.job, rank.rank) = (process.job, process.rank);
-            let (mut own, mut own_were) = (Ends::default(), Ends::default());
+            let (mut own, mut own_were) = (CallExtent::default(), CallExtent::default());
             let calls = thread.calls.iter().zip(times).zip(thread.traced());
             for ((call, times), was) in calls {
                 let CallTimes {
@@ -199,9 +199,9 @@ fn unfinished(of: &Unfinished) -> Stuck {
 
 /// The first and the last time of calls.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends(Option<(u64, u64)>);
+struct CallExtent(Option<(u64, u64)>);
 
-impl Ends {
+impl CallExtent {
     fn take(&mut self, (entry, exit): (u64, u64)) {
         let (first, last) = self.0.unwrap_or((entry, exit));
         self.0 = Some((first.min(entry), last.max(exit)));

@@ -5,7 +5,7 @@
 
 use belljar_fabric::{RoutingError, Settings, Topology};
 use belljar_networks::{FlowNetwork, LogGops, MOST_BYTES, Network, PacketNetwork, Parameters};
-use belljar_program::{Operation, Part, Program};
+use belljar_program::{Operation, Participation, Program};
 use belljar_sim::Frequency;
 
 use crate::calibration::Calibration;
@@ -218,8 +218,8 @@ pub(crate) fn largest(program: &Program) -> Option<u64> {
         _ => None,
     });
     let parts = program.parts.iter().filter_map(|part| match part {
-        Part::Direct { sends } => sends.iter().map(|(_, bytes)| *bytes).max(),
-        Part::Library { call, .. } => {
+        Participation::Direct { sends } => sends.iter().map(|(_, bytes)| *bytes).max(),
+        Participation::Library { call, .. } => {
             let pieces = call.sent.iter().chain(&call.received);
             let all = pieces.fold(0, |sum: u64, piece| sum.saturating_add(*piece));
             Some(all.max(call.bytes().saturating_mul(call.members.into())))

@@ -80,14 +80,14 @@ fn one<'p, E>(
 type Calls<'p> = Box<dyn Iterator<Item = ((u64, u64), &'p [Operation])> + 'p>;
 
 /// The position of a thread in its program.
-struct Place<'p> {
+struct ThreadPosition<'p> {
     number: u32,
     calls: Calls<'p>,
     /// The current call's entry and exit, its operations, and whether it was entered.
     present: Option<((u64, u64), &'p [Operation], bool)>,
 }
 
-impl Place<'_> {
+impl ThreadPosition<'_> {
     /// Returns the time of its next entry or exit.
     fn next(&self) -> Option<u64> {
         let ((entry, exit), _, entered) = self.present?;
@@ -100,14 +100,14 @@ fn several<'p, E>(
     threads: &[u32],
     to: &mut impl FnMut(Item<'p>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut places: Vec<Place<'p>> = threads
+    let mut places: Vec<ThreadPosition<'p>> = threads
         .iter()
         .map(|number| {
             let thread = &program.threads[*number as usize];
             let calls = calls(thread).map(|(_, operations)| operations);
             let mut calls = thread.traced().zip(calls);
             let first = calls.next();
-            Place {
+            ThreadPosition {
                 number: *number,
                 calls: Box::new(calls),
                 present: first.map(|(times, operations)| (times, operations, false)),

@@ -7,23 +7,23 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use belljar_collectives::{Action, Call};
-use belljar_program::{Part, Program};
+use belljar_program::{Participation, Program};
 
-use super::End;
+use super::MessageEnd;
 use super::tally::Tally;
 
 /// Most parts whose steps are kept.
 const MOST_KEPT: usize = 1 << 10;
 
 /// A message of a part: its end, its peer, and its bytes.
-pub(super) type PartStep = (End, u32, u64);
+pub(super) type PartStep = (MessageEnd, u32, u64);
 
 /// Steps, each with the number of messages from the first on that must be complete before it begins.
 pub(super) type PartSteps = Arc<[(PartStep, u32)]>;
 
-/// The steps of the most recently used parts.
+/// A cache of the steps of recently used parts.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct PartStepsCache {
     kept: BTreeMap<u32, PartSteps>,
     order: VecDeque<u32>,
 }
@@ -31,12 +31,12 @@ pub(super) struct Parts {
 /// Returns the arguments of a part by the library.
 pub(super) fn call_of(program: &Program, part: u32) -> Option<&Call> {
     match program.parts.get(part as usize)? {
-        Part::Library { call, .. } => Some(call),
-        Part::Direct { .. } => None,
+        Participation::Library { call, .. } => Some(call),
+        Participation::Direct { .. } => None,
     }
 }
 
-impl Parts {
+impl PartStepsCache {
     /// Returns the messages of a member's part in a collective operation.
     pub(super) fn steps(
         &mut self,
@@ -46,14 +46,16 @@ impl Parts {
         place: u32,
     ) -> PartSteps {
         match &program.parts[part as usize] {
-            Part::Direct { sends } => {
-                let sends = sends.iter().map(|(to, bytes)| (End::Sends, *to, *bytes));
+            Participation::Direct { sends } => {
+                let sends = sends
+                    .iter()
+                    .map(|(to, bytes)| (MessageEnd::Sends, *to, *bytes));
                 let receives = tally.straight_to(collective, place);
-                let receives = receives.map(|(from, bytes)| (End::Receives, from, bytes));
+                let receives = receives.map(|(from, bytes)| (MessageEnd::Receives, from, bytes));
                 let others = sends.chain(receives).filter(|step| step.1 != place);
                 others.map(|step| (step, 0)).collect()
             }
-            Part::Library { .. } => {
+            Participation::Library { .. } => {
                 if let Some(kept) = self.kept.get(&part) {
                     return Arc::clone(kept);
                 }
@@ -73,7 +75,11 @@ impl Parts {
 
 /// Returns the messages of a part by a library's algorithm.
 pub(super) fn scheduled(program: &Program, part: u32) -> PartSteps {
-    let Some(schedule) = program.parts.get(part as usize).map(Part::schedule) else {
+    let Some(schedule) = program
+        .parts
+        .get(part as usize)
+        .map(Participation::schedule)
+    else {
         return Arc::new([]);
     };
     let mut steps = Vec::new();
@@ -84,8 +90,10 @@ pub(super) fn scheduled(program: &Program, part: u32) -> PartSteps {
         let needs = step.needs.end as usize;
         let needs = messages.get(needs).copied().unwrap_or(0);
         match step.action {
-            Action::Send { to, bytes } => steps.push(((End::Sends, to, bytes), needs)),
-            Action::Receive { from, bytes } => steps.push(((End::Receives, from, bytes), needs)),
+            Action::Send { to, bytes } => steps.push(((MessageEnd::Sends, to, bytes), needs)),
+            Action::Receive { from, bytes } => {
+                steps.push(((MessageEnd::Receives, from, bytes), needs))
+            }
             Action::Combine { .. } | Action::Copy { .. } => {}
         }
     }

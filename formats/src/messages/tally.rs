@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_program::{Operation, Part, ProcessId, Program};
+use belljar_program::{Operation, Participation, ProcessId, Program};
 
 use super::order::{Item, in_order};
 use super::{LeftOut, Message, parts};
@@ -18,7 +18,7 @@ const NOBODY: u32 = u32::MAX;
 
 /// The representation of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum CollectiveForm {
     /// It is left out.
     LeftOut,
     /// It is one step, repeated this many times.
@@ -44,7 +44,7 @@ struct Taken {
     came: u32,
     /// True if all of them wait for it at once.
     blocking: bool,
-    way: Way,
+    way: CollectiveForm,
 }
 
 /// Data of all processes.
@@ -84,7 +84,7 @@ impl<'p> Tally<'p> {
             parts: vec![NOBODY; collective.members.len()],
             came: 0,
             blocking: true,
-            way: Way::LeftOut,
+            way: CollectiveForm::LeftOut,
         });
         let mut tally = Self {
             program,
@@ -146,7 +146,7 @@ impl<'p> Tally<'p> {
 
     fn part(&mut self, rank: ProcessId, collective: u32, part: u32, blocking: bool) {
         let place = self.place(collective, rank);
-        if let Part::Direct { sends } = &self.program.parts[part as usize] {
+        if let Participation::Direct { sends } = &self.program.parts[part as usize] {
             let sends = sends
                 .iter()
                 .map(|(to, bytes)| (collective, *to, place, *bytes));
@@ -192,9 +192,9 @@ impl<'p> Tally<'p> {
             let all = taken.came as usize == members.len();
             let times = all.then(|| self.alike(taken)).flatten();
             let way = match times {
-                None => Way::LeftOut,
+                None => CollectiveForm::LeftOut,
                 Some(times) if whole && taken.blocking && self.is_world(members) && times > 0 => {
-                    Way::Whole(times)
+                    CollectiveForm::Whole(times)
                 }
                 Some(_) => {
                     let lengths = taken.parts.iter().map(|part| {
@@ -204,12 +204,12 @@ impl<'p> Tally<'p> {
                     let most = lengths.max().unwrap_or(0).max(members.len() as u32);
                     let first = next % u64::from(COLLECTIVE_TAGS);
                     next += u64::from(most);
-                    Way::Messages(first as u32)
+                    CollectiveForm::Messages(first as u32)
                 }
             };
             match way {
-                Way::LeftOut => self.left_out.collectives += u64::from(taken.came),
-                Way::Messages(_) if !taken.blocking => {
+                CollectiveForm::LeftOut => self.left_out.collectives += u64::from(taken.came),
+                CollectiveForm::Messages(_) if !taken.blocking => {
                     self.left_out.unordered += u64::from(taken.came);
                 }
                 _ => {}
@@ -223,17 +223,22 @@ impl<'p> Tally<'p> {
         let mut parts = (0..).zip(&taken.parts);
         let first = &self.program.parts[*taken.parts.first()? as usize];
         match first {
-            Part::Direct { .. } => parts
-                .all(|(_, part)| matches!(self.program.parts[*part as usize], Part::Direct { .. }))
+            Participation::Direct { .. } => parts
+                .all(|(_, part)| {
+                    matches!(
+                        self.program.parts[*part as usize],
+                        Participation::Direct { .. }
+                    )
+                })
                 .then_some(0),
-            Part::Library {
+            Participation::Library {
                 algorithm,
                 call,
                 times,
                 ..
             } => parts
                 .all(|(place, part)| match &self.program.parts[*part as usize] {
-                    Part::Library {
+                    Participation::Library {
                         algorithm: own,
                         call: other,
                         times: others,
@@ -244,7 +249,7 @@ impl<'p> Tally<'p> {
                             && other.rank == place
                             && other.members as usize == taken.parts.len()
                     }
-                    Part::Direct { .. } => false,
+                    Participation::Direct { .. } => false,
                 })
                 .then_some(*times),
         }
@@ -288,7 +293,7 @@ impl<'p> Tally<'p> {
     pub(super) fn whole(&self, collective: u32) -> Option<(u32, &[u32])> {
         let taken = self.taken.get(collective as usize)?;
         match taken.way {
-            Way::Whole(times) => Some((times, &taken.parts)),
+            CollectiveForm::Whole(times) => Some((times, &taken.parts)),
             _ => None,
         }
     }
@@ -296,7 +301,7 @@ impl<'p> Tally<'p> {
     /// Returns the first tag of a collective operation's messages; `None` for other representations.
     pub(super) fn first_tag(&self, collective: u32) -> Option<u32> {
         match self.taken.get(collective as usize)?.way {
-            Way::Messages(first) => Some(first),
+            CollectiveForm::Messages(first) => Some(first),
             _ => None,
         }
     }

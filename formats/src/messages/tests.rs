@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 
 use belljar_collectives::{Algorithm, Operation};
-use belljar_program::{Builder, Part};
+use belljar_program::{Builder, Participation};
 
 use super::*;
 
@@ -74,7 +74,7 @@ fn what_nobody_receives_is_left_out() {
 fn collective_operations_are_whole_or_messages_that_pair() {
     let mut builder = Builder::new(4);
     for rank in 0..4 {
-        let part = Part::Library {
+        let part = Participation::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Call::new(Operation::Barrier, 4, rank),
             stages: Vec::new(),

@@ -24,8 +24,8 @@ use crate::network::{
     Arrival, HEADERS, LinkLoad, Message, MessageId, Network, NetworkState, Pace, Paces, SEGMENT,
     frames_of, on_wire,
 };
-use crate::way::{Ways, name};
-use ends::Ends;
+use crate::way::{FlowRoutes, name};
+use ends::FlowEnds;
 use fair::Sharing;
 pub use state::FlowState;
 use streams::{StreamNumber, Streams};
@@ -55,14 +55,14 @@ struct Queued {
 /// A network of flows.
 pub struct FlowNetwork {
     topology: Topology,
-    ways: Ways,
+    ways: FlowRoutes,
     /// True if messages choose their routes by the load of links when they begin.
     adaptive: bool,
     paces: Paces,
     sharing: Sharing,
     /// By message.
     flows: Vec<Option<Flow>>,
-    ends: Ends,
+    ends: FlowEnds,
     streams: Streams,
     /// Bytes of messages of one frame, by link.
     small: Vec<u64>,
@@ -94,7 +94,7 @@ impl FlowNetwork {
             capacities.extend((0..topology.hosts()).map(rate));
         }
         Ok(Self {
-            ways: Ways::new(&topology, routes)?,
+            ways: FlowRoutes::new(&topology, routes)?,
             adaptive: routes.routing.looks_at_load(),
             small: vec![0; links.len() * 2],
             sharing: Sharing::new(capacities),
@@ -102,7 +102,7 @@ impl FlowNetwork {
             topology,
             paces,
             flows: Vec::new(),
-            ends: Ends::default(),
+            ends: FlowEnds::default(),
         })
     }
 

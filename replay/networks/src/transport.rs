@@ -33,7 +33,7 @@ use belljar_sim::{Calendar, Time, Timed};
 
 use crate::loggops::within;
 use crate::network::{Arrival, Message, Paces};
-use crate::way::Ways;
+use crate::way::FlowRoutes;
 use event::{Due, Event};
 pub(crate) use state::{MOST_COUNTED, TransportState};
 
@@ -54,7 +54,7 @@ pub struct Sent {
 pub(crate) struct Transport {
     topology: Topology,
     paces: Paces,
-    ways: Ways,
+    ways: FlowRoutes,
     state: TransportState,
     /// Incomplete messages.
     under_way: usize,
@@ -75,7 +75,7 @@ impl Transport {
         paces: Paces,
     ) -> Result<Self, RoutingError> {
         Ok(Self {
-            ways: Ways::new(&topology, routes)?,
+            ways: FlowRoutes::new(&topology, routes)?,
             paces,
             state: TransportState::of_hosts(topology.hosts()),
             under_way: 0,

@@ -11,7 +11,7 @@ use crate::network::{SEGMENT, on_wire};
 
 /// A route from one host to another.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct FlowRoute {
     /// Directions of its links, by twice the link's number, plus one for downwards; then the sender and the receiver, by the numbers after those.
     pub(crate) over: Arc<[u32]>,
     /// Bits a second of its slowest link.
@@ -22,7 +22,7 @@ pub(crate) struct Way {
     others: Vec<u64>,
 }
 
-impl Way {
+impl FlowRoute {
     /// Returns the time of a message's last frame, without its time on the slowest link.
     pub(crate) fn after(&self, bytes: u64) -> Span {
         let frame = on_wire(bytes.min(SEGMENT));
@@ -45,13 +45,13 @@ impl Way {
 
 /// Routes through a topology, computed at first use.
 #[derive(Clone, Debug)]
-pub(crate) struct Ways {
+pub(crate) struct FlowRoutes {
     paths: Paths,
     /// By sender: receivers, in order, with the route to each.
-    ways: Vec<Vec<(u32, Way)>>,
+    ways: Vec<Vec<(u32, FlowRoute)>>,
 }
 
-impl Ways {
+impl FlowRoutes {
     pub(crate) fn new(topology: &Topology, routes: &Routes) -> Result<Self, RoutingError> {
         Ok(Self {
             paths: Paths::new(topology, routes)?,
@@ -60,7 +60,7 @@ impl Ways {
     }
 
     /// Returns the route from one host to another; with adaptive routing, the route in an idle network.
-    pub(crate) fn between(&mut self, topology: &Topology, from: u32, to: u32) -> &Way {
+    pub(crate) fn between(&mut self, topology: &Topology, from: u32, to: u32) -> &FlowRoute {
         let own = &mut self.ways[from as usize];
         let at = match own.binary_search_by_key(&to, |(receiver, _)| *receiver) {
             Ok(at) => at,
@@ -82,7 +82,7 @@ impl Ways {
         (from, to): (u32, u32),
         salt: u64,
         load: &dyn Fn(LinkId, Direction) -> u64,
-    ) -> Way {
+    ) -> FlowRoute {
         let frame = headers(from, to);
         let path = self.paths.between(topology, from, to, (&frame, salt), load);
         way(topology, &path, (from, to))
@@ -93,7 +93,7 @@ impl Ways {
 #[derive(Clone, Debug)]
 pub struct Latencies {
     topology: Topology,
-    ways: Ways,
+    ways: FlowRoutes,
 }
 
 impl Latencies {
@@ -102,7 +102,7 @@ impl Latencies {
     /// # Errors
     /// Returns an error if the topology does not fit the routing.
     pub fn new(topology: Topology, routes: &Routes) -> Result<Self, RoutingError> {
-        let ways = Ways::new(&topology, routes)?;
+        let ways = FlowRoutes::new(&topology, routes)?;
         Ok(Self { topology, ways })
     }
 
@@ -118,7 +118,7 @@ impl Latencies {
     }
 }
 
-fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)) -> Way {
+fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)) -> FlowRoute {
     let links = topology.links();
     let specs = path.iter().map(|(link, _)| links[*link as usize].spec);
     let latencies = specs.clone().map(|spec| spec.latency);
@@ -143,7 +143,7 @@ fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)
         .map(|(link, direction)| link * 2 + direction.index() as u32)
         .collect();
     over.extend([cards + from, cards + topology.hosts() + to]);
-    Way {
+    FlowRoute {
         over: over.into(),
         slowest,
         latency,

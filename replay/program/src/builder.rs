@@ -9,8 +9,8 @@ use std::sync::Arc;
 use belljar_mpi::{FUNCTIONS, SendMode};
 
 use crate::program::{
-    AccessCompletion, Call, Channel, ChannelId, Collective, Locking, Operation, Part, Process,
-    Program, Slot, Thread,
+    AccessCompletion, Call, Channel, ChannelId, Collective, Locking, Operation, Participation,
+    Process, Program, Slot, Thread,
 };
 
 /// The communicator of all messages.
@@ -22,12 +22,12 @@ pub struct Builder {
     program: Program,
     channels: BTreeMap<Channel, ChannelId>,
     members: Arc<[u32]>,
-    makings: Vec<Making>,
+    makings: Vec<ThreadDraft>,
 }
 
 /// A thread under construction.
 #[derive(Clone, Debug, Default)]
-struct Making {
+struct ThreadDraft {
     free: Vec<Slot>,
     /// Work since the last call.
     before: u64,
@@ -56,7 +56,7 @@ impl Builder {
             program,
             channels: BTreeMap::new(),
             members: (0..ranks).collect(),
-            makings: vec![Making::default(); ranks as usize],
+            makings: vec![ThreadDraft::default(); ranks as usize],
         }
     }
 
@@ -151,7 +151,7 @@ impl Builder {
     }
 
     /// Takes part in a rank's next collective operation, with this part.
-    pub fn take_part(&mut self, rank: u32, part: Part) -> Slot {
+    pub fn take_part(&mut self, rank: u32, part: Participation) -> Slot {
         let turn = self.makings[rank as usize].turn;
         self.makings[rank as usize].turn += 1;
         if self.program.collectives.len() <= turn as usize {

@@ -32,7 +32,7 @@ use belljar_trace::{
 };
 
 use crate::program::{Conditions, Operation, Program, Slot};
-use crate::thread::{Growing, Times};
+use crate::thread::{CallSpan, GrowingThread};
 pub use calls::{asks_time, found_nothing};
 use flushes::Flushes;
 use tables::Shared;
@@ -43,7 +43,7 @@ type ThreadKey = (ProcessKey, u32);
 
 /// An incomplete operation.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenOperation {
     thread: ThreadKey,
     slot: Slot,
     /// Its position among the thread's operations.
@@ -54,7 +54,7 @@ struct Open {
 
 /// A call that returned.
 #[derive(Clone, Copy)]
-struct Call<'e> {
+struct ReturnedCall<'e> {
     event: &'e Event,
     member: Member,
     key: ThreadKey,
@@ -67,8 +67,8 @@ struct Extractor<'a> {
     operations: Operations<&'a Communicators>,
     expansion: Expansion<'a>,
     shared: Shared<'a>,
-    threads: BTreeMap<ThreadKey, Growing>,
-    open: BTreeMap<OperationId, Open>,
+    threads: BTreeMap<ThreadKey, GrowingThread>,
+    open: BTreeMap<OperationId, OpenOperation>,
     flushes: Flushes,
     /// Wildcard receives whose channel is still unknown.
     wildcards: BTreeMap<OperationId, Wildcard>,
@@ -183,7 +183,7 @@ impl Extractor<'_> {
             return;
         };
         let [entry, exit] = [event.entry, exit].map(|at| rate.time_of(at).as_ps());
-        let times = Times { entry, exit };
+        let times = CallSpan { entry, exit };
         let Some(thread) = self.threads.get_mut(&call.key) else {
             return;
         };
@@ -216,7 +216,7 @@ impl Extractor<'_> {
     }
 
     /// Returns the call of an event; `None` for a call of the library itself, and if the trace has no job of the process.
-    fn call<'e>(&mut self, event: &'e Event) -> Option<Call<'e>> {
+    fn call<'e>(&mut self, event: &'e Event) -> Option<ReturnedCall<'e>> {
         let process = (event.node, event.process);
         let job = self.communicators.job(process)?;
         if event.depth > 0 {
@@ -227,12 +227,12 @@ impl Extractor<'_> {
         let number = self.shared.process(member);
         let key = (process, event.thread);
         let thread = self.threads.entry(key);
-        thread.or_insert_with(|| Growing::new(number, event.process, event.thread));
-        Some(Call { event, member, key })
+        thread.or_insert_with(|| GrowingThread::new(number, event.process, event.thread));
+        Some(ReturnedCall { event, member, key })
     }
 
     /// Handles a fact. Operations that the call waits for are added to `done`.
-    fn learn(&mut self, fact: Fact, call: Option<Call<'_>>, done: &mut Vec<Open>) {
+    fn learn(&mut self, fact: Fact, call: Option<ReturnedCall<'_>>, done: &mut Vec<OpenOperation>) {
         match fact {
             Fact::Begun {
                 operation,
@@ -278,7 +278,7 @@ impl Extractor<'_> {
     }
 
     /// Replaces a provisional operation by the actual one.
-    fn mend(&mut self, open: Open, operation: Operation) {
+    fn mend(&mut self, open: OpenOperation, operation: Operation) {
         if let Some(thread) = self.threads.get_mut(&open.thread) {
             thread.mend(open.at, operation);
         }
@@ -295,7 +295,7 @@ impl Extractor<'_> {
         program.threads = self
             .threads
             .into_values()
-            .map(Growing::finish)
+            .map(GrowingThread::finish)
             .filter(|thread| !thread.calls.is_empty())
             .collect();
         program

@@ -21,7 +21,7 @@ mod thread;
 pub use builder::Builder;
 pub use extract::{Algorithms, asks_time, extract, found_nothing};
 pub use program::{
-    AccessCompletion, Call, Channel, ChannelId, Collective, Conditions, Locking, Operation, Part,
-    Process, ProcessId, Program, Slot, Thread, Unfinished, Unknown,
+    AccessCompletion, Call, Channel, ChannelId, Collective, Conditions, Locking, Operation,
+    Participation, Process, ProcessId, Program, Slot, Thread, Unfinished, Unknown,
 };
 pub use state::{ProgramError, ProgramState};

@@ -31,7 +31,7 @@ pub struct Program {
     /// The collective operations.
     pub collectives: Vec<Collective>,
     /// Distinct participations in collectives, deduplicated.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Participation>,
     /// The number of calls that mark partitions ready, for each partitioned message.
     pub partitioned: Vec<u32>,
     /// Calls that never returned in the trace and would have moved data or waited for others, the first of each thread.
@@ -262,13 +262,13 @@ pub struct Collective {
     pub communicator: u32,
     /// Its members in the order of their ranks.
     pub members: Arc<[ProcessId]>,
-    /// The number of messages that each member receives directly from others ([`Part::Direct`]); empty if there are none.
+    /// The number of messages that each member receives directly from others ([`Participation::Direct`]); empty if there are none.
     pub direct: Vec<u32>,
 }
 
 /// A member's participation in a collective operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Part {
+pub enum Participation {
     /// An algorithm of the MPI library.
     Library {
         /// The algorithm.
@@ -312,7 +312,7 @@ pub struct Unknown {
     pub unrecorded: u64,
 }
 
-impl Part {
+impl Participation {
     /// Returns the steps by a library's algorithm, in the order of their beginnings; empty if messages are direct.
     pub fn schedule(&self) -> Schedule {
         match self {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::program::{Channel, Collective, Operation, Part, Process, ProcessId, Program, Thread};
+use crate::program::{
+    Channel, Collective, Operation, Participation, Process, ProcessId, Program, Thread,
+};
 
 /// Most stages of an operation on nodes and among nodes.
 const MOST_STAGES: usize = 3;
@@ -24,7 +26,7 @@ pub struct ProgramState {
     /// Members of collective operations, each list once.
     groups: Vec<Vec<ProcessId>>,
     collectives: Vec<CollectiveState>,
-    parts: Vec<Part>,
+    parts: Vec<Participation>,
     partitioned: Vec<u32>,
 }
 
@@ -188,10 +190,10 @@ impl ProgramState {
     }
 
     /// True if the part is possible and of plausible size: its schedule has about as many steps as there are members.
-    fn can_do(&self, part: &Part) -> bool {
+    fn can_do(&self, part: &Participation) -> bool {
         match part {
-            Part::Direct { .. } => true,
-            Part::Library {
+            Participation::Direct { .. } => true,
+            Participation::Library {
                 call,
                 times,
                 stages,
@@ -242,7 +244,7 @@ mod tests {
             members,
             direct: Vec::new(),
         };
-        let part = |rank| Part::Library {
+        let part = |rank| Participation::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Passed::new(Kind::Barrier, 2, rank),
             stages: Vec::new(),
@@ -284,7 +286,7 @@ mod tests {
                 .contains("a partitioned message")
         );
         let large = refused(&|it| {
-            if let Part::Library { call, .. } = &mut it.parts[1] {
+            if let Participation::Library { call, .. } = &mut it.parts[1] {
                 call.members = 1 << 20;
             }
         });

@@ -12,7 +12,7 @@ const WORKS: u64 = 2_000_000;
 
 /// A thread's program, as far as its calls have come.
 #[derive(Debug, Default)]
-pub(crate) struct Growing {
+pub(crate) struct GrowingThread {
     thread: Thread,
     /// The exit of its last call, in picoseconds.
     returned: Option<u64>,
@@ -31,7 +31,7 @@ struct Polls {
     /// Picoseconds of work before the first.
     before: u64,
     /// From the first's entry to the last's return.
-    times: Times,
+    times: CallSpan,
     /// The part outside of the polls.
     outside: u64,
     calls: u32,
@@ -39,12 +39,12 @@ struct Polls {
 
 /// The entry and exit of a call, in picoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct CallSpan {
     pub(crate) entry: u64,
     pub(crate) exit: u64,
 }
 
-impl Growing {
+impl GrowingThread {
     /// Creates the program of this thread of this process, which has that number on its node.
     pub(crate) fn new(process: u32, number: u32, thread: u32) -> Self {
         let thread = Thread {
@@ -99,7 +99,7 @@ impl Growing {
     }
 
     /// Returns the picoseconds of the thread's own work before a call.
-    fn work(&mut self, times: Times) -> u64 {
+    fn work(&mut self, times: CallSpan) -> u64 {
         match self.returned {
             Some(returned) => times.entry.saturating_sub(returned),
             None => {
@@ -110,7 +110,7 @@ impl Growing {
     }
 
     /// Adds unsuccessful polls, with `outside` of the thread's own work between them.
-    pub(crate) fn polled(&mut self, function: u16, times: Times, calls: u32, outside: u64) {
+    pub(crate) fn polled(&mut self, function: u16, times: CallSpan, calls: u32, outside: u64) {
         let before = self.work(times);
         if before > WORKS {
             self.end_polls();
@@ -151,7 +151,7 @@ impl Growing {
     }
 
     /// Ends the current call of `function`, with the operations added since the previous call.
-    pub(crate) fn called(&mut self, function: u16, times: Times) {
+    pub(crate) fn called(&mut self, function: u16, times: CallSpan) {
         let work = self.work(times);
         let operations = &self.thread.operations[self.begun..];
         let mut operations = operations.iter();

@@ -2,7 +2,7 @@
 
 use belljar_collectives::{Algorithm, Call, Operation};
 use belljar_fabric::{LinkSpec, Settings, SwitchSpec, Topology};
-use belljar_program::{Builder, Part};
+use belljar_program::{Builder, Participation};
 use belljar_sim::{Frequency, Random, Seed, Span, decode, encode};
 use belljar_trace::Implementation;
 
@@ -120,7 +120,7 @@ fn mixed() -> Program {
         for rank in 0..3 {
             let mut call = Call::new(Operation::Allreduce, 3, rank);
             call.count = 6_000;
-            let part = Part::Library {
+            let part = Participation::Library {
                 algorithm: Algorithm::AllreduceRecursiveDoubling,
                 call,
                 stages: Vec::new(),

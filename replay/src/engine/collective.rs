@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use belljar_collectives::{Action, Schedule};
 use belljar_networks::Network;
-use belljar_program::{Part, ProcessId};
+use belljar_program::{Participation, ProcessId};
 use serde::{Deserialize, Serialize};
 
 use crate::costs::Medium;
@@ -112,8 +112,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let program = self.program;
         let direct = &program.collectives[collective as usize].direct;
         match &program.parts[part as usize] {
-            Part::Library { .. } => Steps::Schedule(self.schedule(part)),
-            Part::Direct { sends } => Steps::Direct {
+            Participation::Library { .. } => Steps::Schedule(self.schedule(part)),
+            Participation::Direct { sends } => Steps::Direct {
                 sends: sends.len() as u32,
                 receives: direct.get(place as usize).copied().unwrap_or(0),
             },
@@ -178,8 +178,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     /// Returns a member's action at a step with direct messages.
     fn direct(&self, part: u32, sends: u32, step: u32) -> Action {
         let all = match &self.program.parts[part as usize] {
-            Part::Direct { sends } => sends.as_slice(),
-            Part::Library { .. } => &[],
+            Participation::Direct { sends } => sends.as_slice(),
+            Participation::Library { .. } => &[],
         };
         match all.get(step as usize) {
             Some((to, bytes)) if step < sends => Action::Send {

@@ -9,12 +9,12 @@ use belljar_program::{Operation, Thread};
 use serde::{Deserialize, Serialize};
 
 use super::thread::looks;
-use super::waiting::Waiting;
+use super::waiting::WaitingCall;
 use super::{Engine, Event};
 
 /// A call that was entered and has not begun its operations.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Entered {
+pub(super) struct EnteredCall {
     pub(super) call: u32,
     pub(super) entry: u64,
     /// Its operations in the thread: the first, and the end.
@@ -24,7 +24,7 @@ pub(super) struct Entered {
 /// A call that waits for flushes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Suspended {
-    waiting: Waiting,
+    waiting: WaitingCall,
     /// Number of incomplete flushes.
     flushes: u32,
     /// The begin of the waiting, in picoseconds.
@@ -38,7 +38,7 @@ fn has(thread: &Thread, (first, end): (usize, usize)) -> bool {
     first <= end && end <= thread.operations.len()
 }
 
-impl Entered {
+impl EnteredCall {
     /// True if it is a possible call of this thread.
     pub(super) fn is_sound(&self, thread: &Thread) -> bool {
         (self.call as usize) < thread.calls.len() && has(thread, self.operations)
@@ -54,7 +54,7 @@ impl Suspended {
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
     /// Begins a call's operations.
-    pub(super) fn begin_call(&mut self, now: u64, number: u32, entered: Entered) {
+    pub(super) fn begin_call(&mut self, now: u64, number: u32, entered: EnteredCall) {
         let program = self.program;
         let thread = &program.threads[number as usize];
         let (first, last) = entered.operations;
@@ -69,7 +69,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         if operations.is_empty() {
             self.look(thread.process, now);
         }
-        let waiting = Waiting::new(entered);
+        let waiting = WaitingCall::new(entered);
         self.proceed(now, number, waiting, (first, last), looks);
     }
 
@@ -78,7 +78,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         &mut self,
         now: u64,
         number: u32,
-        mut waiting: Waiting,
+        mut waiting: WaitingCall,
         (first, last): (usize, usize),
         looks: Option<usize>,
     ) {
@@ -121,7 +121,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         &mut self,
         now: u64,
         number: u32,
-        (waiting, flushes): (Waiting, u32),
+        (waiting, flushes): (WaitingCall, u32),
         rest: (usize, usize),
     ) {
         let process = self.program.threads[number as usize].process;

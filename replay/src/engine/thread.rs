@@ -9,8 +9,8 @@ use belljar_networks::Network;
 use belljar_program::{Operation, Thread};
 use serde::{Deserialize, Serialize};
 
-use super::sequence::{Entered, Suspended};
-use super::waiting::{Waiting, WaitingCalls};
+use super::sequence::{EnteredCall, Suspended};
+use super::waiting::{WaitingCall, WaitingCalls};
 use super::{CallTimes, Engine, Event, OperationId, Party, Timing};
 
 /// The state of a thread.
@@ -26,7 +26,7 @@ pub(super) struct ThreadState {
     /// The call that waits for a flush before its remaining operations.
     pub(super) suspended: Option<Suspended>,
     /// Calls that were entered meanwhile, in a calibration.
-    pub(super) entered: VecDeque<Entered>,
+    pub(super) entered: VecDeque<EnteredCall>,
     /// Number of points that its next call still waits for.
     pub(super) missing: u32,
     /// Times by call, if they are kept.
@@ -123,7 +123,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         // A call that only begins operations leaves the library no time to look for arrivals.
         let looks = operations.iter().any(looks) || operations.is_empty();
         self.as_traced(now, number, (index, looks));
-        let entered = Entered {
+        let entered = EnteredCall {
             call: index as u32,
             entry: now,
             operations: (first.min(last), last),
@@ -170,7 +170,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         number: u32,
         operation: Operation,
-        waiting: &mut Waiting,
+        waiting: &mut WaitingCall,
     ) {
         let process = self.program.threads[number as usize].process;
         match operation {
@@ -244,7 +244,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// Makes a call wait for an operation, if it is not complete.
-    fn attend(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut Waiting) {
+    fn attend(&mut self, now: u64, number: u32, operation: Operation, waiting: &mut WaitingCall) {
         match operation {
             Operation::Probe { channel } => match self.is_there(channel) {
                 true => {
@@ -324,7 +324,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// Handles the return of a call whose operations are all complete.
-    pub(super) fn leave(&mut self, number: u32, mut waiting: Waiting) {
+    pub(super) fn leave(&mut self, number: u32, mut waiting: WaitingCall) {
         let thread = &self.program.threads[number as usize];
         let index = waiting.call as usize;
         let traced = thread.calls[index];

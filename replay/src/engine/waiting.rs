@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::sequence::Entered;
+use super::sequence::EnteredCall;
 
 /// A waiting call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Waiting {
+pub(super) struct WaitingCall {
     pub(super) call: u32,
     pub(super) entry: u64,
     /// The end of its own work.
@@ -24,9 +24,9 @@ pub(super) struct Waiting {
     pub(super) over: Vec<(u64, u64)>,
 }
 
-impl Waiting {
+impl WaitingCall {
     /// Creates it for an entered call.
-    pub(super) fn new(entered: Entered) -> Self {
+    pub(super) fn new(entered: EnteredCall) -> Self {
         Self {
             call: entered.call,
             entry: entered.entry,
@@ -49,21 +49,21 @@ impl Waiting {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct WaitingCalls {
     /// The call that began to wait last: outside of calibrations, the only one.
-    newest: Option<Waiting>,
+    newest: Option<WaitingCall>,
     /// Calls that began to wait before it, by number.
-    others: BTreeMap<u32, Waiting>,
+    others: BTreeMap<u32, WaitingCall>,
 }
 
 impl WaitingCalls {
     /// Adds a call that begins to wait.
-    pub(super) fn insert(&mut self, waiting: Waiting) {
+    pub(super) fn insert(&mut self, waiting: WaitingCall) {
         if let Some(before) = self.newest.replace(waiting) {
             self.others.insert(before.call, before);
         }
     }
 
     /// Handles a completed operation of a call, with its time and the remaining work. Returns the call, if it waits for no others.
-    pub(super) fn over(&mut self, call: u32, over: (u64, u64)) -> Option<Waiting> {
+    pub(super) fn over(&mut self, call: u32, over: (u64, u64)) -> Option<WaitingCall> {
         let newest = self.newest.as_mut().filter(|newest| newest.call == call);
         let is_newest = newest.is_some();
         let waiting = newest.or_else(|| self.others.get_mut(&call))?;
@@ -78,7 +78,7 @@ impl WaitingCalls {
     }
 
     /// Returns all of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &WaitingCall> {
         self.newest.iter().chain(self.others.values())
     }
 }
@@ -87,15 +87,15 @@ impl WaitingCalls {
 mod tests {
     use super::*;
 
-    fn waiting(call: u32, left: u32) -> Waiting {
-        let entered = Entered {
+    fn waiting(call: u32, left: u32) -> WaitingCall {
+        let entered = EnteredCall {
             call,
             entry: 0,
             operations: (0, 0),
         };
-        Waiting {
+        WaitingCall {
             left,
-            ..Waiting::new(entered)
+            ..WaitingCall::new(entered)
         }
     }
 

@@ -132,7 +132,7 @@ fn candidates_that_are_played_ahead_change_nothing() {
     });
     let searched = [1, 2, 3, 16].map(|ahead| {
         let mut left = 400;
-        let mut search = Search {
+        let mut search = FittingSearch {
             traced: &traces,
             each: || {
                 left -= 1;

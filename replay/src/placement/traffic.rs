@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use belljar_networks::frames_of;
-use belljar_program::{Operation, Part, ProcessId, Program};
+use belljar_program::{Operation, Participation, ProcessId, Program};
 
 /// Frames between pairs of processes, the smaller number first.
 #[derive(Clone, Debug, Default)]
@@ -77,13 +77,13 @@ impl Traffic {
 }
 
 /// Returns the members to which a part sends, with the frames.
-fn sends(part: &Part) -> Vec<(u32, u64)> {
+fn sends(part: &Participation) -> Vec<(u32, u64)> {
     match part {
-        Part::Direct { sends } => sends
+        Participation::Direct { sends } => sends
             .iter()
             .map(|(to, bytes)| (*to, frames_of(*bytes)))
             .collect(),
-        Part::Library {
+        Participation::Library {
             algorithm,
             call,
             stages,

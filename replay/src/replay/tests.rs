@@ -1,6 +1,6 @@
 use belljar_collectives::{Algorithm, Call, Operation};
 use belljar_fabric::{LinkSpec, SwitchSpec};
-use belljar_program::{Builder, Part};
+use belljar_program::{Builder, Participation};
 use belljar_sim::Span;
 use belljar_trace::Implementation;
 
@@ -199,7 +199,7 @@ fn all_leave_a_barrier_after_the_last_has_come() {
         for rank in 0..ranks {
             builder.call(rank, "MPI_Wtime", US);
             builder.work(rank, u64::from(rank) * 100 * US);
-            let part = Part::Library {
+            let part = Participation::Library {
                 algorithm: Algorithm::BarrierDissemination,
                 call: Call::new(Operation::Barrier, ranks, rank),
                 stages: Vec::new(),

@@ -1,6 +1,6 @@
 use belljar_collectives::{Algorithm, Call, Operation};
 use belljar_fabric::{LinkSpec, SwitchSpec, Topology};
-use belljar_program::{Builder, Part};
+use belljar_program::{Builder, Participation};
 use belljar_sim::Span;
 
 use super::*;
@@ -42,7 +42,7 @@ fn what_is_waited_for_at_once_is_one_action() {
 fn a_reduce_scatter_combines_the_elements_of_all_blocks() {
     let mut builder = Builder::new(2);
     for rank in [0, 1] {
-        let part = Part::Library {
+        let part = Participation::Library {
             algorithm: Algorithm::ReduceScatterPairwise,
             call: Call::new(Operation::ReduceScatterBlock, 2, rank).elements(23, 8),
             stages: Vec::new(),

@@ -11,14 +11,14 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Ends of flows, by flow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ends {
+pub(super) struct FlowEnds {
     /// A binary heap: the end at a position is not before the end at half the position.
     heap: Vec<(Time, MessageId)>,
     /// By flow, its position in the heap.
     places: Vec<u32>,
 }
 
-impl Ends {
+impl FlowEnds {
     /// Returns the first end, with its flow.
     pub(super) fn first(&self) -> Option<(Time, MessageId)> {
         self.heap.first().copied()
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_first_end_is_at_hand_whatever_changes() {
         let mut random = Random::new(Seed(1), "ends", 0);
-        let (mut ends, mut all) = (Ends::default(), BTreeMap::new());
+        let (mut ends, mut all) = (FlowEnds::default(), BTreeMap::new());
         for _ in 0..20_000 {
             if random.next_u64().is_multiple_of(3) {
                 let first = ends.pop();

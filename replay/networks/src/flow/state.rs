@@ -6,7 +6,7 @@
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::ends::Ends;
+use super::ends::FlowEnds;
 use super::fair::SharingState;
 use super::streams::Streams;
 use super::{Flow, FlowNetwork, Queued, Stream};
@@ -59,7 +59,7 @@ impl FlowNetwork {
             let behind = behind.into_iter().map(Queued::load).collect();
             self.streams.occupy(stream, behind);
         }
-        self.ends = Ends::default();
+        self.ends = FlowEnds::default();
         self.flows = vec![None; state.flows.len()];
         for (id, flow) in (0..).zip(state.flows) {
             let Some((ends, after, stream)) = flow else {

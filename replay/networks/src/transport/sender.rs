@@ -20,11 +20,11 @@ use super::congestion::Congestion;
 use super::receiver::offered;
 use super::rtt::RoundTrip;
 use crate::network::{SEGMENT, frames_of};
-use recovery::{Phase, Timer};
+use recovery::{RecoveryPhase, Timer};
 
 /// A sent segment that is not covered by a cumulative acknowledgement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Segment {
+struct SentSegment {
     /// The time at which it was last sent.
     sent: Time,
     data: u16,
@@ -79,13 +79,13 @@ pub(super) struct Sender {
     /// All segments before this one have arrived.
     known: u64,
     /// From `known` to `next`.
-    flight: VecDeque<Segment>,
+    flight: VecDeque<SentSegment>,
     come: u64,
     lost: u64,
     again: u64,
     congestion: Congestion,
     trip: RoundTrip,
-    phase: Phase,
+    phase: RecoveryPhase,
     /// Among the segments that have arrived, the one that was sent last: its time of sending, its number, and its round trip.
     newest: (Time, u64, Span),
     /// True if a tail loss probe is due: one segment leaves beyond the window.
@@ -113,7 +113,7 @@ impl Default for Sender {
             again: 0,
             congestion: Congestion::default(),
             trip: RoundTrip::default(),
-            phase: Phase::Open,
+            phase: RecoveryPhase::Open,
             newest: (Time::ZERO, 0, Span::ZERO),
             probe: false,
             probed: false,
@@ -206,7 +206,7 @@ impl Sender {
             self.congestion.idle(now, self.trip.timeout());
         }
         self.congestion.sent(now);
-        self.flight.push_back(Segment {
+        self.flight.push_back(SentSegment {
             sent: now,
             data: data as u16,
             first,
@@ -218,7 +218,7 @@ impl Sender {
         self.next += 1;
         self.use_window();
         self.count_sent();
-        if self.phase == Phase::Open || self.timer.is_none() {
+        if self.phase == RecoveryPhase::Open || self.timer.is_none() {
             self.arm(now);
         }
         Some(Leaving {
@@ -248,7 +248,7 @@ impl Sender {
     }
 
     fn count_sent(&mut self) {
-        if let Phase::Recovery { sent, .. } = &mut self.phase {
+        if let RecoveryPhase::Recovery { sent, .. } = &mut self.phase {
             *sent += 1;
         }
     }

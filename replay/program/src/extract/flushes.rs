@@ -10,7 +10,7 @@ use belljar_job::ProcessKey;
 use belljar_mpi::{Access, CallKind, Object};
 use belljar_trace::{Datatype, Direction, Event, Phase, Transfer, TransferKind};
 
-use super::Call;
+use super::ReturnedCall;
 use crate::program::{AccessCompletion, ChannelId, ProcessId, Program};
 
 /// Channels of accesses that are incomplete at the target, by process and window.
@@ -19,7 +19,7 @@ pub(super) struct Flushes(BTreeMap<(ProcessKey, Option<u32>), BTreeSet<ChannelId
 
 impl Flushes {
     /// Records an access to the process at a channel's end.
-    pub(super) fn accessed(&mut self, call: Call<'_>, channel: ChannelId) {
+    pub(super) fn accessed(&mut self, call: ReturnedCall<'_>, channel: ChannelId) {
         let own = self.0.entry((call.key.0, window(call.event))).or_default();
         own.insert(channel);
     }
@@ -27,7 +27,7 @@ impl Flushes {
     /// Takes the channels that a call flushes, only to `target` if it names one.
     pub(super) fn ended(
         &mut self,
-        call: Call<'_>,
+        call: ReturnedCall<'_>,
         target: Option<ProcessId>,
         program: &Program,
     ) -> Vec<ChannelId> {

@@ -13,7 +13,7 @@ use belljar_trace::{Datatype, Direction, Transfer};
 use super::calls::meeting_times;
 use super::flushes::{completion, fetched};
 use super::wildcards::Wildcard;
-use super::{Call, Extractor, Open};
+use super::{Extractor, OpenOperation, ReturnedCall};
 use crate::program::{ChannelId, Locking, Operation, Slot};
 
 /// The tag of accesses; tags of epochs follow it, two for each window of a communicator.
@@ -39,11 +39,11 @@ impl Extractor<'_> {
     /// Handles a call that begins an operation.
     pub(super) fn begin(
         &mut self,
-        call: Call<'_>,
+        call: ReturnedCall<'_>,
         operation: OperationId,
         origin: Origin,
         what: Begun,
-    ) -> Option<Open> {
+    ) -> Option<OpenOperation> {
         let transfer = match origin {
             Origin::Transfer(index) => call.event.transfers.get(index),
             _ => None,
@@ -90,11 +90,15 @@ impl Extractor<'_> {
     }
 
     /// Adds an operation to the thread of a call.
-    fn add(&mut self, call: Call<'_>, operation: impl FnOnce(Slot) -> Operation) -> Option<Open> {
+    fn add(
+        &mut self,
+        call: ReturnedCall<'_>,
+        operation: impl FnOnce(Slot) -> Operation,
+    ) -> Option<OpenOperation> {
         let thread = self.threads.get_mut(&call.key)?;
         let (at, slot) = (thread.next(), thread.slot());
         thread.push(operation(slot));
-        Some(Open {
+        Some(OpenOperation {
             thread: call.key,
             slot,
             at,
@@ -102,7 +106,12 @@ impl Extractor<'_> {
         })
     }
 
-    fn send(&mut self, call: Call<'_>, transfer: &Transfer, channel: ChannelId) -> Option<Open> {
+    fn send(
+        &mut self,
+        call: ReturnedCall<'_>,
+        transfer: &Transfer,
+        channel: ChannelId,
+    ) -> Option<OpenOperation> {
         self.add(call, |slot| Operation::Send {
             channel,
             slot,
@@ -116,10 +125,10 @@ impl Extractor<'_> {
     /// ready.
     fn send_partitioned(
         &mut self,
-        call: Call<'_>,
+        call: ReturnedCall<'_>,
         transfer: &Transfer,
         channel: ChannelId,
-    ) -> Option<Open> {
+    ) -> Option<OpenOperation> {
         let all = &mut self.shared.program.partitioned;
         let message = all.len() as u32;
         all.push(0);
@@ -131,17 +140,17 @@ impl Extractor<'_> {
             pieces: pieces(transfer),
         })?;
         let message = Some(message);
-        Some(Open { message, ..open })
+        Some(OpenOperation { message, ..open })
     }
 
     /// Handles a posted receive; with a wildcard it has no channel yet.
     fn receive(
         &mut self,
-        call: Call<'_>,
+        call: ReturnedCall<'_>,
         transfer: &Transfer,
         operation: OperationId,
         what: Begun,
-    ) -> Option<Open> {
+    ) -> Option<OpenOperation> {
         let Begun::Receive {
             communicator,
             to,
@@ -172,7 +181,11 @@ impl Extractor<'_> {
         Some(open)
     }
 
-    fn take_part(&mut self, call: Call<'_>, part: Option<(u32, u32)>) -> Option<Open> {
+    fn take_part(
+        &mut self,
+        call: ReturnedCall<'_>,
+        part: Option<(u32, u32)>,
+    ) -> Option<OpenOperation> {
         let Some((collective, part)) = part else {
             self.shared.program.unknown.collectives += 1;
             return None;
@@ -185,7 +198,12 @@ impl Extractor<'_> {
     }
 
     /// Handles an access to another process's memory. An access that sends and fetches has two transfers.
-    fn access(&mut self, call: Call<'_>, transfer: &Transfer, channel: ChannelId) -> Option<Open> {
+    fn access(
+        &mut self,
+        call: ReturnedCall<'_>,
+        transfer: &Transfer,
+        channel: ChannelId,
+    ) -> Option<OpenOperation> {
         let fetched = fetched(call.event);
         let (sent, received) = match (transfer.direction, fetched) {
             (Direction::Send, fetched) => (transfer.bytes, fetched.unwrap_or(0)),
@@ -204,7 +222,7 @@ impl Extractor<'_> {
     }
 
     /// Adds the flushes of a call that completes accesses at their targets.
-    pub(super) fn flush(&mut self, call: Call<'_>) {
+    pub(super) fn flush(&mut self, call: ReturnedCall<'_>) {
         let target = self.operations.target(call.event);
         let target = target.map(|target| self.shared.process(target));
         let channels = self.flushes.ended(call, target, &self.shared.program);
@@ -216,7 +234,7 @@ impl Extractor<'_> {
     }
 
     /// Handles a lock, or a notice between epochs.
-    fn synchronize(&mut self, call: Call<'_>, what: Begun) -> Option<Open> {
+    fn synchronize(&mut self, call: ReturnedCall<'_>, what: Begun) -> Option<OpenOperation> {
         let own = call.member;
         match what {
             Begun::Lock {
@@ -269,7 +287,7 @@ impl Extractor<'_> {
     }
 
     /// Handles a call that marks a partition ready, or that found a partition or a message.
-    pub(super) fn ask(&mut self, call: Call<'_>, fact: &Fact) {
+    pub(super) fn ask(&mut self, call: ReturnedCall<'_>, fact: &Fact) {
         let operation = match fact {
             Fact::Ready { send } => {
                 let open = self.open.get(send);

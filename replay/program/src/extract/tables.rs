@@ -13,7 +13,7 @@ use belljar_job::{
 };
 use belljar_trace::{Collective as Collected, Event};
 
-use crate::program::{Channel, ChannelId, Collective, Part, Process, ProcessId, Program};
+use crate::program::{Channel, ChannelId, Collective, Participation, Process, ProcessId, Program};
 
 /// Processes, channels, windows and collective operations of a program.
 pub(super) struct Shared<'a> {
@@ -23,7 +23,7 @@ pub(super) struct Shared<'a> {
     pub(super) program: Program,
     processes: BTreeMap<Member, ProcessId>,
     channels: BTreeMap<Channel, ChannelId>,
-    parts: BTreeMap<Part, u32>,
+    parts: BTreeMap<Participation, u32>,
     members: BTreeMap<u32, Arc<[ProcessId]>>,
     /// The program's collective operations for incomplete meetings.
     meetings: BTreeMap<MeetingId, u32>,
@@ -136,7 +136,12 @@ impl<'a> Shared<'a> {
     }
 
     /// Returns a part with one message to each member that receives data.
-    fn direct(&self, expansion: &Expansion<'_>, event: &Event, told: &Collected) -> Option<Part> {
+    fn direct(
+        &self,
+        expansion: &Expansion<'_>,
+        event: &Event,
+        told: &Collected,
+    ) -> Option<Participation> {
         let process = (event.node, event.process);
         let number = told.communicator?;
         let members = self.communicators.members(process, number)?;
@@ -147,7 +152,7 @@ impl<'a> Shared<'a> {
             sends.extend(places.get(&to).map(|place| (*place, bytes)));
         });
         stated.ok()?;
-        Some(Part::Direct { sends })
+        Some(Participation::Direct { sends })
     }
 
     /// Returns a process's part in a meeting on the communicator with this number of the process.
@@ -155,7 +160,7 @@ impl<'a> Shared<'a> {
         &mut self,
         (process, number): (ProcessKey, u32),
         meeting: MeetingId,
-        part: Part,
+        part: Participation,
     ) -> Option<(u32, u32)> {
         let communicator = self.communicators.identity(process, number)?;
         let members = self.members(process, number, communicator)?;
@@ -168,7 +173,7 @@ impl<'a> Shared<'a> {
             });
             program.collectives.len() as u32 - 1
         });
-        if let Part::Direct { sends } = &part {
+        if let Participation::Direct { sends } = &part {
             let own = &mut program.collectives[collective as usize];
             own.direct.resize(members.len(), 0);
             for (to, _) in sends {
@@ -179,7 +184,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Returns the number of a part.
-    fn part(&mut self, part: Part) -> u32 {
+    fn part(&mut self, part: Participation) -> u32 {
         if let Some(number) = self.parts.get(&part) {
             return *number;
         }
@@ -233,7 +238,7 @@ impl<'a> Shared<'a> {
         });
         let rank = all.iter().position(|member| *member == own)? as u32;
         let members = all.len() as u32;
-        let part = Part::Library {
+        let part = Participation::Library {
             algorithm: Algorithm::BarrierDissemination,
             call: Passed::new(Kind::Barrier, members, rank),
             stages: Vec::new(),
@@ -244,8 +249,8 @@ impl<'a> Shared<'a> {
 }
 
 /// Returns a part by a library's algorithm.
-fn library(expanded: Expanded) -> Part {
-    Part::Library {
+fn library(expanded: Expanded) -> Participation {
+    Participation::Library {
         algorithm: expanded.algorithm,
         call: expanded.call,
         stages: expanded.stages,

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use belljar_job::{Channel as Told, Member, ReceiveSelector};
 
-use super::{Extractor, Open};
+use super::{Extractor, OpenOperation};
 use crate::program::{ChannelId, Operation, ProcessId};
 
 /// A wildcard receive whose channel is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wildcard {
-    pub(super) open: Open,
+    pub(super) open: OpenOperation,
     /// The communicator, by the number common to all members.
     pub(super) communicator: u32,
     pub(super) to: Member,

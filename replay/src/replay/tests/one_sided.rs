@@ -29,7 +29,7 @@ fn barrier(builder: &mut Builder, rank: u32, inside: u64) {
 }
 
 fn meet(builder: &mut Builder, rank: u32) {
-    let part = Part::Library {
+    let part = Participation::Library {
         algorithm: Algorithm::BarrierDissemination,
         call: Call::new(Operation::Barrier, 2, rank),
         stages: Vec::new(),

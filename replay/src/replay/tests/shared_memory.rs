@@ -79,7 +79,7 @@ fn large_pieces_that_are_there_before_their_receiver_comes_are_copied() {
         builder.work(rank, u64::from(rank) * 100 * US);
         let call =
             Call::new(Operation::Alltoallv, 2, rank).pieces(vec![50_000; 2], vec![50_000; 2]);
-        let part = Part::Library {
+        let part = Participation::Library {
             algorithm: Algorithm::AlltoallvScattered,
             call,
             stages: Vec::new(),

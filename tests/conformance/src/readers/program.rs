@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_mpi::{CallKind, Epoch, Object, meaning};
-use belljar_program::{Call, ChannelId, Operation, Part, Program, Thread};
+use belljar_program::{Call, ChannelId, Operation, Participation, Program, Thread};
 
 use super::completions::Completions;
 use super::{Difference, Differences, is};
@@ -144,13 +144,13 @@ impl Found<'_> {
             Operation::Collective { part, .. } => program.parts.get(*part as usize),
             _ => None,
         });
-        let parts: Vec<&Part> = parts.collect();
+        let parts: Vec<&Participation> = parts.collect();
         let mut expected = self.truth.collectives(key);
         if parts.len() < expected.len() {
             expected = self.truth.known_collectives(key);
         }
         for (part, expected) in parts.into_iter().zip(expected) {
-            if let Part::Library { call, .. } = part {
+            if let Participation::Library { call, .. } = part {
                 let found = call.operation;
                 self.differences.unless(is(expected, found), || {
                     format!("{key:?} is {found:?} instead of {expected:?}")

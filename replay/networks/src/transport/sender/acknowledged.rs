@@ -4,8 +4,8 @@
 
 use belljar_sim::{Span, Time};
 
-use super::recovery::{Phase, Timer};
-use super::{Fate, Segment, Sender};
+use super::recovery::{RecoveryPhase, Timer};
+use super::{Fate, Sender, SentSegment};
 use crate::transport::receiver::Acknowledgement;
 
 impl Sender {
@@ -49,7 +49,7 @@ impl Sender {
     }
 
     /// Records the arrival of a segment. Returns the time at which it was sent, if it was sent only once.
-    fn has_come(&mut self, segment: Segment, number: u64) -> Option<Time> {
+    fn has_come(&mut self, segment: SentSegment, number: u64) -> Option<Time> {
         match segment.fate {
             Fate::Lost => self.lost -= 1,
             Fate::Again => {
@@ -71,26 +71,28 @@ impl Sender {
             self.probed = false;
         }
         let lost = self.lost;
-        let waits = match self.come > 0 || self.phase != Phase::Open {
+        let waits = match self.come > 0 || self.phase != RecoveryPhase::Open {
             true => self.detect(now),
             false => false,
         };
         match self.phase {
-            Phase::Recovery { high, .. } if self.known >= high => {
+            RecoveryPhase::Recovery { high, .. } if self.known >= high => {
                 self.congestion.set_window(self.congestion.threshold());
-                self.phase = Phase::Open;
+                self.phase = RecoveryPhase::Open;
             }
-            Phase::Loss { high } if self.known >= high => self.phase = Phase::Open,
+            RecoveryPhase::Loss { high } if self.known >= high => self.phase = RecoveryPhase::Open,
             _ => {}
         }
-        if self.phase == Phase::Open && self.lost > 0 {
+        if self.phase == RecoveryPhase::Open && self.lost > 0 {
             self.recover();
         }
         match self.phase {
-            Phase::Recovery { .. } => {
+            RecoveryPhase::Recovery { .. } => {
                 self.reduce(ordered > 0 && self.lost <= lost, delivered);
             }
-            Phase::Open | Phase::Loss { .. } if ordered > 0 && self.is_limited() => {
+            RecoveryPhase::Open | RecoveryPhase::Loss { .. }
+                if ordered > 0 && self.is_limited() =>
+            {
                 self.congestion.acknowledged(now, delivered);
             }
             _ => {}

@@ -14,7 +14,7 @@ const OVERTAKEN: u64 = 3;
 
 /// Phase of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Phase {
+pub(super) enum RecoveryPhase {
     Open,
     /// Fast recovery, until all segments before `high` have arrived.
     Recovery {
@@ -41,7 +41,7 @@ pub(super) enum Timer {
 impl Sender {
     /// Finds losses by time (RFC 8985, 6.2); returns true if a segment may be found lost later.
     pub(super) fn detect(&mut self, now: Time) -> bool {
-        let few = self.come < OVERTAKEN && self.phase == Phase::Open;
+        let few = self.come < OVERTAKEN && self.phase == RecoveryPhase::Open;
         let (sent, number, trip) = self.newest;
         let patience = match few {
             true => trip + Span::from_ps(self.trip.least().as_ps() / 4),
@@ -70,7 +70,7 @@ impl Sender {
     pub(super) fn recover(&mut self) {
         let window = self.congestion.window();
         self.congestion.reduce();
-        self.phase = Phase::Recovery {
+        self.phase = RecoveryPhase::Recovery {
             high: self.next,
             window,
             delivered: 0,
@@ -82,7 +82,7 @@ impl Sender {
     /// that a segment arrived in order, and no new loss was found.
     pub(super) fn reduce(&mut self, progress: bool, new: u64) {
         let (threshold, under_way) = (self.congestion.threshold(), self.under_way());
-        let Phase::Recovery {
+        let RecoveryPhase::Recovery {
             window,
             delivered,
             sent,
@@ -111,7 +111,7 @@ impl Sender {
             self.timer = None;
             return;
         }
-        let probes = self.phase == Phase::Open && self.come == 0 && !self.probed;
+        let probes = self.phase == RecoveryPhase::Open && self.come == 0 && !self.probed;
         self.timer = Some(match probes {
             true => (self.trip.probe(now, self.under_way()), Timer::Probe),
             false => (expiry(now, self.trip.timeout()), Timer::Timeout),
@@ -131,7 +131,7 @@ impl Sender {
             }
             Timer::Reordering => {
                 self.detect(now);
-                if self.phase == Phase::Open && self.lost > 0 {
+                if self.phase == RecoveryPhase::Open && self.lost > 0 {
                     self.recover();
                     self.reduce(false, 0);
                 }
@@ -143,10 +143,10 @@ impl Sender {
 
     /// Marks all segments in flight as lost.
     fn time_out(&mut self, now: Time) {
-        if !matches!(self.phase, Phase::Loss { .. }) {
+        if !matches!(self.phase, RecoveryPhase::Loss { .. }) {
             self.congestion.reduce();
         }
-        self.phase = Phase::Loss { high: self.next };
+        self.phase = RecoveryPhase::Loss { high: self.next };
         self.congestion.set_window(1);
         self.trip.double();
         self.again = 0;

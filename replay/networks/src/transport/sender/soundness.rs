@@ -2,7 +2,7 @@
 //!
 //! Used when a state is restored.
 
-use super::recovery::Phase;
+use super::recovery::RecoveryPhase;
 use super::{Fate, Sender};
 use crate::network::{MOST_BYTES, SEGMENT, frames_of};
 use crate::transport::state::MOST_COUNTED;
@@ -31,7 +31,7 @@ impl Sender {
     }
 }
 
-impl Phase {
+impl RecoveryPhase {
     fn is_sound(self) -> bool {
         match self {
             Self::Open => true,
