@@ -19,9 +19,9 @@ impl Filter {
     }
 }
 
-/// The way in which an analysis reads a trace: with times or without.
+/// The mode in which an analysis reads a trace: with times or without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Times {
+pub enum TimesMode {
     /// With times.
     #[default]
     Read,
@@ -29,7 +29,7 @@ pub enum Times {
     Unread,
 }
 
-impl Times {
+impl TimesMode {
     /// Opens the trace at `path`; its events must be passed through [`seen`](Self::seen).
     pub(crate) fn open(self, path: &Path) -> Result<TraceReader, TraceError> {
         match self {

@@ -66,17 +66,19 @@ pub struct CpiStatistics {
     pub all: CpiStat,
 }
 
+/// Sums of a process's cycles.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct CycleSums {
     rank: u32,
     between: u64,
     mpi: u64,
     account: Account,
 }
 
+/// The cycles of a process.
 #[derive(Debug, Default)]
-struct Process {
-    sums: Sums,
+struct ProcessCycles {
+    sums: CycleSums,
     /// For each thread, the return of its last call, and the node's account then.
     left: BTreeMap<u32, (u64, Account)>,
 }
@@ -87,7 +89,7 @@ pub struct CpiCollector<'a> {
     communicators: &'a Communicators,
     /// `None` if the events contain accounts.
     ratio: Option<Ratio>,
-    processes: BTreeMap<ProcessKey, Process>,
+    processes: BTreeMap<ProcessKey, ProcessCycles>,
     has_caches: bool,
 }
 
@@ -133,7 +135,7 @@ impl<'a> CpiCollector<'a> {
 
     /// Returns the statistics.
     pub fn finish(self) -> CpiStatistics {
-        let mut all = Sums::default();
+        let mut all = CycleSums::default();
         let mut ranks = Vec::new();
         for (key, process) in &self.processes {
             let sums = process.sums;
@@ -151,7 +153,7 @@ impl<'a> CpiCollector<'a> {
         CpiStatistics { ranks, all }
     }
 
-    fn stat(&self, sums: &Sums) -> CpiStat {
+    fn stat(&self, sums: &CycleSums) -> CpiStat {
         let Account {
             mut instructions,
             caches,

@@ -29,7 +29,7 @@ use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::phases::ProgramPhase;
 use crate::waiting::WaitKind;
 use sequence::{Parting, Sequences};
-use times::{Side, Times};
+use times::{DiffSide, DiffSums};
 
 /// A figure of both traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -164,11 +164,11 @@ pub fn diff(
     let mut readers = [TraceReader::open(a)?, TraceReader::open(b)?];
     let headers = readers.each_ref().map(|reader| reader.header().clone());
     let mut sequences = Sequences::default();
-    let mut times = Times::default();
+    let mut times = DiffSums::default();
     let mut more = true;
     while more {
         more = false;
-        for (side, reader) in Side::ALL.into_iter().zip(&mut readers) {
+        for (side, reader) in DiffSide::ALL.into_iter().zip(&mut readers) {
             let Some(event) = reader.next() else { continue };
             more = true;
             let (header, communicators) = (&headers[side as usize], &communicators[side as usize]);
@@ -183,7 +183,7 @@ pub fn diff(
         .values()
         .all(|parting| *parting == Parting::default())
         && diff.equal;
-    for (side, path) in Side::ALL.into_iter().zip([a, b]) {
+    for (side, path) in DiffSide::ALL.into_iter().zip([a, b]) {
         let (header, communicators) = (&headers[side as usize], &communicators[side as usize]);
         calls::name(&mut diff, &partings, side, path, header, communicators)?;
     }

@@ -23,7 +23,7 @@ use belljar_sim::Time;
 use belljar_thinning::Collected;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
-use crate::counted::Times;
+use crate::counted::TimesMode;
 use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
 use crate::phases::InPhase;
 use crate::stat::{ProbeStat, StatCollector, Statistics};
@@ -235,7 +235,7 @@ fn complete(
 /// # Errors
 /// The same as for [`statistics`].
 pub fn counts(path: &Path, filter: &Filter) -> Result<(Statistics, TraceState), TraceError> {
-    const TIMES: Times = Times::Unread;
+    const TIMES: TimesMode = TimesMode::Unread;
     let communicators = TIMES.communicators(path)?;
     let mut reader = TIMES.open(path)?;
     let header = reader.header().clone();

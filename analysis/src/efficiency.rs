@@ -128,7 +128,7 @@ fn rounded(value: f64) -> f64 {
 
 /// Times of one process.
 #[derive(Clone, Copy, Debug)]
-struct Process {
+struct ProcessTimes {
     /// The first thread that called MPI.
     thread: u32,
     /// The return of that thread's last call, in picoseconds.
@@ -143,7 +143,7 @@ struct Process {
 pub(crate) struct EfficiencyCollector<'a> {
     header: &'a TraceHeader,
     main: MainPart<ProcessKey>,
-    processes: BTreeMap<ProcessKey, Process>,
+    processes: BTreeMap<ProcessKey, ProcessTimes>,
     /// Processes with several threads that call MPI.
     threaded: BTreeSet<ProcessKey>,
 }
@@ -165,7 +165,7 @@ impl<'a> EfficiencyCollector<'a> {
         let key = (event.node, event.process);
         let (entry, exit) = (time(event.entry), time(event.exit.unwrap_or(event.entry)));
         self.main.take(key, event.function, (entry, exit));
-        let process = self.processes.entry(key).or_insert(Process {
+        let process = self.processes.entry(key).or_insert(ProcessTimes {
             thread: event.thread,
             left: entry,
             useful: 0,

@@ -36,7 +36,7 @@ use belljar_job::{Collector, Communicators};
 use belljar_trace::{TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
-use crate::counted::Times;
+use crate::counted::TimesMode;
 use crate::dump::Filter;
 
 pub(crate) use classes::Class;
@@ -221,7 +221,7 @@ pub fn flow_graphs(
     filter: &Filter,
     detail: Detail,
     (of, folded): (GraphsOf, bool),
-    times: Times,
+    times: TimesMode,
 ) -> Result<(FlowGraphs, TraceState), TraceError> {
     let mut reader = times.open(path)?;
     let header = reader.header().clone();
@@ -235,7 +235,7 @@ pub fn flow_graphs(
     }
     let communicators = times.resolve(communicators, path)?;
     let graphs = FlowGraphs {
-        untimed: times == Times::Unread,
+        untimed: times == TimesMode::Unread,
         ..flows.finish(&header, &communicators, of, folded)
     };
     Ok((graphs, reader.state().clone()))

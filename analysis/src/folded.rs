@@ -11,7 +11,7 @@ use belljar_tracer::scripted::int;
 use serde_json::{Value, json};
 
 use crate::ranks::{ANY, Ranks, WORLD};
-use crate::{Detail, Filter, FrameNames, GraphsOf, Ratio, Times, WaitBy};
+use crate::{Detail, Filter, FrameNames, GraphsOf, Ratio, TimesMode, WaitBy};
 
 /// A rank that repeatedly polls for a message and then receives it; it also reads clocks and tests a request.
 fn events() -> (belljar_trace::TraceHeader, Vec<Event>) {
@@ -150,7 +150,7 @@ fn graphs_and_loops_are_the_same() {
     let all = |path: &Path| {
         let filter = Filter::default();
         json!(
-            crate::loops(path, &filter, Detail::Tag, true, Times::Read)
+            crate::loops(path, &filter, Detail::Tag, true, TimesMode::Read)
                 .unwrap()
                 .0
         )
@@ -160,7 +160,7 @@ fn graphs_and_loops_are_the_same() {
         let filter = Filter::default();
         let of = (GraphsOf::default(), false);
         json!(
-            crate::flow_graphs(path, &filter, Detail::Tag, of, Times::Read)
+            crate::flow_graphs(path, &filter, Detail::Tag, of, TimesMode::Read)
                 .unwrap()
                 .0
         )

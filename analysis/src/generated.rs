@@ -82,7 +82,7 @@ impl Stencil {
         (0..self.steps + 2).flat_map(move |turn| {
             let mut events = Vec::new();
             for rank in 0..self.ranks() {
-                let mut rank = Rank {
+                let mut rank = GeneratedRank {
                     of: self,
                     rank,
                     clock: &mut clocks[rank as usize],
@@ -120,7 +120,7 @@ impl Calls {
 }
 
 /// A rank that makes calls.
-struct Rank<'a> {
+struct GeneratedRank<'a> {
     of: Stencil,
     rank: u32,
     /// The return of its last call, in cycles.
@@ -129,7 +129,7 @@ struct Rank<'a> {
     events: &'a mut Vec<Event>,
 }
 
-impl Rank<'_> {
+impl GeneratedRank<'_> {
     fn begin(&mut self) {
         let launch = Launch {
             name: Some("stencil".to_owned()),

@@ -57,7 +57,7 @@ mod folded;
 pub(crate) use generated::ranks;
 
 pub use belljar_sim::figures::time as time_words;
-pub use counted::Times;
+pub use counted::TimesMode;
 pub use cpi::{CpiCollector, CpiPart, CpiStat, CpiStatistics, Ratio};
 pub use diff::{
     Both, CallDiff, FunctionDiff, PhaseDiff, RankDiff, SiteDiff, TraceDiff, WaitDiff, diff,
@@ -72,8 +72,8 @@ pub use flow::{
     GraphsOf, Label, PerThread, Spread, Temporal, flow_graphs,
 };
 pub use loops::{
-    ClassLoops, Iterations, LoopBalance, LoopFinder, LoopMeasure, LoopPart, LoopStructure, Part,
-    Phase, Sequence, SequenceCall, When, loops, phases,
+    ClassLoops, Iterations, LoopBalance, LoopFinder, LoopMeasure, LoopPart, LoopStructure, Phase,
+    ProgramPart, Sequence, SequenceCall, When, loops, phases,
 };
 pub use matrix::{
     AlgorithmTraffic, CallTraffic, Matrix, PairTraffic, TrafficBy, TrafficCollector, TrafficOf,

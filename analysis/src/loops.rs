@@ -27,7 +27,7 @@ use belljar_job::{Collector, Communicators};
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 use serde::Serialize;
 
-use crate::counted::Times;
+use crate::counted::TimesMode;
 use crate::dump::Filter;
 use crate::flow::{Detail, FlowCollector, FlowThread, Flows, Label, PerThread, Spread};
 use crate::phases::Phases;
@@ -76,7 +76,7 @@ pub struct ClassLoops {
     /// Before, in and after the main loop, which is the outermost loop with most time; empty without loops.
     pub phases: Vec<Phase>,
     /// The parts of the program, in order.
-    pub body: Vec<Part>,
+    pub body: Vec<ProgramPart>,
 }
 
 /// A phase of a program.
@@ -95,7 +95,7 @@ pub struct Phase {
 /// A part of a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Part {
+pub enum ProgramPart {
     /// Consecutive calls.
     Sequence(Sequence),
     /// A loop.
@@ -149,7 +149,7 @@ pub struct LoopPart {
     #[serde(skip)]
     pub computing: Vec<(FlowThread, u64)>,
     /// The parts of each iteration.
-    pub body: Vec<Part>,
+    pub body: Vec<ProgramPart>,
 }
 
 /// The number of iterations for each entry of a loop.
@@ -323,7 +323,7 @@ pub fn loops(
     filter: &Filter,
     detail: Detail,
     all: bool,
-    times: Times,
+    times: TimesMode,
 ) -> Result<(LoopStructure, TraceState), TraceError> {
     let measured = measured(path, filter, (detail, all), times)?;
     let (header, communicators) = (&measured.header, &measured.communicators);
@@ -334,7 +334,7 @@ pub fn loops(
 }
 
 /// A trace whose loops are counted.
-struct Measured {
+struct MeasuredTrace {
     header: TraceHeader,
     communicators: Communicators,
     measure: LoopMeasure,
@@ -345,8 +345,8 @@ fn measured(
     path: &Path,
     filter: &Filter,
     (detail, all): (Detail, bool),
-    times: Times,
-) -> Result<Measured, TraceError> {
+    times: TimesMode,
+) -> Result<MeasuredTrace, TraceError> {
     let mut reader = times.open(path)?;
     let header = reader.header().clone();
     let mut communicators = Collector::new();
@@ -359,12 +359,12 @@ fn measured(
     }
     let communicators = times.resolve(communicators, path)?;
     let mut measure = finder.measure(&communicators);
-    measure.untimed = times == Times::Unread;
+    measure.untimed = times == TimesMode::Unread;
     let mut reader = times.open(path)?;
     for event in reader.by_ref().filter(|event| filter.wants(event, &header)) {
         measure.observe(&times.seen(event));
     }
-    Ok(Measured {
+    Ok(MeasuredTrace {
         header,
         communicators,
         measure,
@@ -379,7 +379,7 @@ fn measured(
 pub fn phases(path: &Path) -> Result<Phases, TraceError> {
     let everything = Filter::default();
     let wanted = (Detail::default(), false);
-    let measured = measured(path, &everything, wanted, Times::Read)?;
+    let measured = measured(path, &everything, wanted, TimesMode::Read)?;
     let (header, communicators) = (&measured.header, &measured.communicators);
     Ok(measured.measure.phases(header, communicators))
 }

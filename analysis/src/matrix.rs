@@ -30,7 +30,7 @@ use belljar_job::communicators;
 use belljar_trace::{TraceError, TraceState};
 use serde::Serialize;
 
-use crate::counted::Times;
+use crate::counted::TimesMode;
 use crate::dump::Filter;
 
 pub use collect::TrafficCollector;
@@ -191,7 +191,7 @@ pub fn untimed_traffic(
     of: TrafficOf,
     tables: Option<&Tables>,
 ) -> Result<(Matrix, TraceState), TraceError> {
-    const TIMES: Times = Times::Unread;
+    const TIMES: TimesMode = TimesMode::Unread;
     let communicators = TIMES.communicators(path)?;
     let mut reader = TIMES.open(path)?;
     let header = reader.header().clone();

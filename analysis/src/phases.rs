@@ -42,12 +42,12 @@ impl ProgramPhase {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// By node, process and thread.
-    threads: BTreeMap<(u32, u32, u32), Stretch>,
+    threads: BTreeMap<(u32, u32, u32), ThreadPhases>,
 }
 
 /// The phases of a thread, in cycles of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct ThreadPhases {
     /// The entry of its first call.
     pub(crate) first: u64,
     /// The first entry of the main loop.
@@ -60,7 +60,7 @@ pub(crate) struct Stretch {
 
 impl Phases {
     /// Adds a thread.
-    pub(crate) fn insert(&mut self, thread: (u32, u32, u32), stretch: Stretch) {
+    pub(crate) fn insert(&mut self, thread: (u32, u32, u32), stretch: ThreadPhases) {
         self.threads.insert(thread, stretch);
     }
 
@@ -160,7 +160,7 @@ pub fn phase_spans(path: &Path, wanted: ProgramPhase) -> Result<PhaseSpans, Trac
     Ok(spans.collect())
 }
 
-impl Stretch {
+impl ThreadPhases {
     fn phase(&self, cycles: u64) -> ProgramPhase {
         match cycles {
             _ if cycles < self.entered => ProgramPhase::Before,
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn spans_of_processes_that_follow_each_other_are_apart() {
         let mut phases = Phases::default();
-        let stretch = |first, entered, left, last| Stretch {
+        let stretch = |first, entered, left, last| ThreadPhases {
             first,
             entered,
             left,

@@ -43,7 +43,7 @@ pub fn unmatched(path: &Path, filter: &Filter) -> Result<Option<Unmatched>, Trac
     if *filter == Filter::default() {
         return Ok(None);
     }
-    let mut seen = Seen::of(filter);
+    let mut seen = UnmatchedParts::of(filter);
     let mut reader = match filter.needs_times() {
         true => TraceReader::open(path)?,
         false => TraceReader::open_untimed(path)?,
@@ -73,8 +73,8 @@ pub fn unmatched(path: &Path, filter: &Filter) -> Result<Option<Unmatched>, Trac
     Ok(seen.first(collected))
 }
 
-/// The parts without a match so far.
-struct Seen {
+/// The parts of a filter without a match so far.
+struct UnmatchedParts {
     ranks: BTreeSet<u32>,
     patterns: Vec<String>,
     names: BTreeSet<String>,
@@ -82,7 +82,7 @@ struct Seen {
     any: bool,
 }
 
-impl Seen {
+impl UnmatchedParts {
     fn of(filter: &Filter) -> Self {
         Self {
             ranks: filter.ranks.iter().copied().collect(),
@@ -126,8 +126,8 @@ impl Seen {
 mod tests {
     use super::*;
 
-    fn seen(ranks: &[u32], functions: &[&str]) -> Seen {
-        Seen::of(&Filter {
+    fn seen(ranks: &[u32], functions: &[&str]) -> UnmatchedParts {
+        UnmatchedParts::of(&Filter {
             ranks: ranks.to_vec(),
             functions: functions.iter().map(ToString::to_string).collect(),
             ..Filter::default()

@@ -27,7 +27,7 @@ use crate::phases::ProgramPhase;
 pub use collect::WaitCollector;
 pub(crate) use delays::InLoops;
 pub use delays::{CodeDelay, CodePlace, DelayCosts, FunctionDelay, LoopDelay, RankDelay};
-pub(crate) use dependency::{Dependency, Point};
+pub(crate) use dependency::{Dependency, DependencyNode};
 pub use places::{WaitBy, waiting};
 pub(crate) use places::{by_labels, measured};
 

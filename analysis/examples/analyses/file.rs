@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use belljar_analysis::generated::Stencil;
 use belljar_analysis::{
-    Detail, Filter, FrameNames, GraphsOf, Times, call_sites, counts, critical_path, diff,
+    Detail, Filter, FrameNames, GraphsOf, TimesMode, call_sites, counts, critical_path, diff,
     flow_graphs, loops, statistics,
 };
 use belljar_archive::{Contents, TraceWriter};
@@ -99,9 +99,9 @@ pub(crate) fn analysed(analysis: &str, path: &Path) -> Result<String, TraceError
 }
 
 /// The `count-` analyses read no times.
-fn times(analysis: &str) -> Times {
+fn times(analysis: &str) -> TimesMode {
     match analysis.starts_with("count") {
-        true => Times::Unread,
-        false => Times::Read,
+        true => TimesMode::Unread,
+        false => TimesMode::Read,
     }
 }

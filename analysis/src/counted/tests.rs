@@ -7,7 +7,7 @@ use belljar_archive::TraceWriter;
 use belljar_trace::{Account, Folded, Polls, TraceState, TraceSummary};
 use serde_json::{Value, json};
 
-use super::Times;
+use super::TimesMode;
 use crate::generated::Stencil;
 use crate::{Detail, Filter, GraphsOf, Statistics, counts, flow_graphs, loops, statistics};
 
@@ -113,8 +113,9 @@ fn graphs_and_loops_are_the_same_without_times() {
     let folder = tempfile::tempdir().unwrap();
     let [whole, damaged] = traces(folder.path());
     let filter = Filter::default();
-    let (timed, _) = loops(&whole, &filter, Detail::Peer, false, Times::Read).unwrap();
-    let (counted, state) = loops(&damaged, &filter, Detail::Peer, false, Times::Unread).unwrap();
+    let (timed, _) = loops(&whole, &filter, Detail::Peer, false, TimesMode::Read).unwrap();
+    let (counted, state) =
+        loops(&damaged, &filter, Detail::Peer, false, TimesMode::Unread).unwrap();
     assert_eq!(state, TraceState::Complete);
     assert!(counted.untimed && !timed.untimed);
     agree(&timed, &counted);
@@ -124,8 +125,8 @@ fn graphs_and_loops_are_the_same_without_times() {
             .unwrap()
             .0
     };
-    let counted = graphs(&damaged, Times::Unread);
-    agree(&graphs(&whole, Times::Read), &counted);
+    let counted = graphs(&damaged, TimesMode::Unread);
+    agree(&graphs(&whole, TimesMode::Read), &counted);
     let mut text = Vec::new();
     counted.write(&mut text).unwrap();
     counted.write_dot(&mut text).unwrap();

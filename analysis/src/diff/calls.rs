@@ -11,12 +11,12 @@ use belljar_job::{Communicators, Member};
 use belljar_trace::{TraceError, TraceHeader};
 
 use super::sequence::Parting;
-use super::times::Side;
+use super::times::DiffSide;
 use super::{ThreadKey, TraceDiff, identity};
 use crate::dump::{DumpFormat, write_event};
 
 /// Calls of a thread that are still to be found, by the number of earlier calls.
-struct Wanted {
+struct SoughtCalls {
     seen: u64,
     marks: [Option<u64>; 2],
 }
@@ -28,7 +28,7 @@ struct Wanted {
 pub(super) fn name(
     diff: &mut TraceDiff,
     partings: &BTreeMap<ThreadKey, Parting>,
-    side: Side,
+    side: DiffSide,
     path: &Path,
     header: &TraceHeader,
     communicators: &Communicators,
@@ -71,10 +71,10 @@ pub(super) fn name(
     Ok(())
 }
 
-fn wanted(partings: &BTreeMap<ThreadKey, Parting>) -> BTreeMap<ThreadKey, Wanted> {
+fn wanted(partings: &BTreeMap<ThreadKey, Parting>) -> BTreeMap<ThreadKey, SoughtCalls> {
     let all = partings.iter().map(|(key, parting)| {
         let marks = [parting.other, parting.shifted];
-        (*key, Wanted { seen: 0, marks })
+        (*key, SoughtCalls { seen: 0, marks })
     });
     all.filter(|(_, wanted)| wanted.marks.iter().any(Option::is_some))
         .collect()
@@ -105,7 +105,7 @@ fn place(diff: &mut TraceDiff, partings: &BTreeMap<ThreadKey, Parting>) {
 }
 
 /// Stores a call's line in the result.
-fn tell(diff: &mut TraceDiff, (member, thread): ThreadKey, at: u64, side: Side, line: &str) {
+fn tell(diff: &mut TraceDiff, (member, thread): ThreadKey, at: u64, side: DiffSide, line: &str) {
     let mut ranks = diff.ranks.iter_mut();
     let Some(rank) = ranks.find(|own| (own.job, own.rank) == (member.job, member.rank)) else {
         return;
@@ -113,8 +113,8 @@ fn tell(diff: &mut TraceDiff, (member, thread): ThreadKey, at: u64, side: Side, 
     for call in [&mut rank.parts, &mut rank.shifts].into_iter().flatten() {
         if (call.thread, call.after) == (thread, at) {
             let place = match side {
-                Side::A => &mut call.a,
-                Side::B => &mut call.b,
+                DiffSide::A => &mut call.a,
+                DiffSide::B => &mut call.b,
             };
             *place = Some(line.to_owned());
         }

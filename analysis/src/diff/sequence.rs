@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use belljar_job::{Communicators, Member};
 use belljar_trace::Event;
 
-use super::times::Side;
+use super::times::DiffSide;
 use super::{ThreadKey, identity};
 
 /// The divergence of a thread's calls between two traces, by the number of equal calls before it.
@@ -24,10 +24,10 @@ pub(super) struct Parting {
 type Step = (u64, (u64, Option<u64>));
 
 #[derive(Debug, Default)]
-struct Thread {
+struct ThreadComparison {
     waiting: VecDeque<Step>,
     /// The trace to which the waiting calls belong.
-    of: Option<Side>,
+    of: Option<DiffSide>,
     same: u64,
     parting: Parting,
 }
@@ -35,12 +35,12 @@ struct Thread {
 /// The calls of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
-    threads: BTreeMap<ThreadKey, Thread>,
+    threads: BTreeMap<ThreadKey, ThreadComparison>,
 }
 
 impl Sequences {
     /// Adds a call of one of the traces.
-    pub(super) fn observe(&mut self, side: Side, event: &Event, communicators: &Communicators) {
+    pub(super) fn observe(&mut self, side: DiffSide, event: &Event, communicators: &Communicators) {
         if !identity::counts(event) {
             return;
         }
@@ -64,8 +64,8 @@ impl Sequences {
     }
 }
 
-impl Thread {
-    fn take(&mut self, side: Side, step: Step) {
+impl ThreadComparison {
+    fn take(&mut self, side: DiffSide, step: Step) {
         if self.parting.other.is_some() {
             return;
         }

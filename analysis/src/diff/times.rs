@@ -11,28 +11,28 @@ use super::{Both, FunctionDiff, RankDiff, TraceDiff};
 
 /// One of the two traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum DiffSide {
     /// The first.
     A,
     /// The second.
     B,
 }
 
-impl Side {
+impl DiffSide {
     /// Both, in order.
     pub(super) const ALL: [Self; 2] = [Self::A, Self::B];
 }
 
 impl Both {
     /// Returns the figure of one trace.
-    fn of(&mut self, side: Side) -> &mut u64 {
+    fn of(&mut self, side: DiffSide) -> &mut u64 {
         match side {
-            Side::A => &mut self.a,
-            Side::B => &mut self.b,
+            DiffSide::A => &mut self.a,
+            DiffSide::B => &mut self.b,
         }
     }
 
-    fn add(&mut self, side: Side, amount: u64) {
+    fn add(&mut self, side: DiffSide, amount: u64) {
         let own = self.of(side);
         *own = own.saturating_add(amount);
     }
@@ -41,25 +41,26 @@ impl Both {
 /// Begin and end.
 type Extent = Option<(u64, u64)>;
 
+/// Sums over a process's calls in two traces.
 #[derive(Debug, Default)]
-struct Process {
+struct ProcessSums {
     calls: Both,
     mpi: Both,
     extents: [Extent; 2],
 }
 
-/// The sums.
+/// Sums over the calls of two traces.
 #[derive(Debug, Default)]
-pub(super) struct Times {
-    processes: BTreeMap<Member, Process>,
+pub(super) struct DiffSums {
+    processes: BTreeMap<Member, ProcessSums>,
     functions: BTreeMap<u16, FunctionDiff>,
 }
 
-impl Times {
+impl DiffSums {
     /// Adds a call of one of the traces.
     pub(super) fn observe(
         &mut self,
-        side: Side,
+        side: DiffSide,
         event: &Event,
         header: &TraceHeader,
         communicators: &Communicators,

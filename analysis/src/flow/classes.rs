@@ -12,19 +12,19 @@ use belljar_trace::Peer;
 
 use super::collect::{Flow, ThreadKey};
 use super::partner::Partner;
-use super::signature::{Part, Role, Signature};
+use super::signature::{Role, Signature, SignatureItem};
 
 /// The possible interpretations of a partner for all threads of a class so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slot {
+struct PartnerCandidates {
     relative: Option<i64>,
     rank: Option<u32>,
     named: Option<Peer>,
 }
 
-impl Slot {
+impl PartnerCandidates {
     /// Returns the interpretations for one thread, with the process's rank and the size of the communicator if known.
-    fn of(part: &Part, own: Option<(u32, u32)>) -> Self {
+    fn of(part: &SignatureItem, own: Option<(u32, u32)>) -> Self {
         let message = matches!(part.role, Role::Message(..));
         let rank = match part.peer {
             Some(Peer::Rank(rank)) => Some(rank),
@@ -89,7 +89,7 @@ pub(crate) struct Class {
     /// The numbers of the threads.
     pub(crate) threads: Vec<usize>,
     /// For each node, the interpretations of each of its partners.
-    slots: Vec<Vec<Slot>>,
+    slots: Vec<Vec<PartnerCandidates>>,
 }
 
 impl Class {
@@ -112,7 +112,7 @@ impl Class {
         };
         let slots = flow.nodes.iter().map(|node| {
             let parts = node.signature.iter().flat_map(|of| &of.parts);
-            let slots = parts.map(|part| Slot::of(part, own(part.communicator)));
+            let slots = parts.map(|part| PartnerCandidates::of(part, own(part.communicator)));
             slots.collect()
         });
         Self {
@@ -134,7 +134,7 @@ impl Class {
             let pairs = one.iter().zip(other);
             pairs
                 .map(|(one, other)| one.with(*other, anyhow))
-                .collect::<Option<Vec<Slot>>>()
+                .collect::<Option<Vec<PartnerCandidates>>>()
         });
         let Some(both) = both.collect::<Option<Vec<_>>>() else {
             return false;

@@ -58,7 +58,7 @@ impl Cycles {
 
 /// A kind of call of a thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct FlowGraphNode {
     /// `None` for the beginning and the end.
     pub(crate) signature: Option<Signature>,
     pub(crate) visits: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Flow {
     pub(crate) last: u64,
     pub(crate) calls: u64,
     /// The beginning, the end, and then kinds of calls in the order of their first appearance.
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<FlowGraphNode>,
     /// Once the graph is complete, in the order of nodes.
     pub(crate) edges: Vec<Edge>,
     index: BTreeMap<Signature, u32>,
@@ -120,7 +120,7 @@ impl Flow {
     }
 
     fn add_node(&mut self, signature: Option<Signature>) -> u32 {
-        self.nodes.push(Node {
+        self.nodes.push(FlowGraphNode {
             signature,
             visits: 0,
             time: Cycles::default(),

@@ -83,14 +83,14 @@ impl Temporal {
 
 /// A graph under construction.
 #[derive(Default)]
-struct Making {
+struct GraphDraft {
     graph: FlowGraph,
     /// Nodes by their text, and by their index among a thread's nodes with this text.
     index: BTreeMap<(String, usize), u32>,
     edges: BTreeMap<(u32, u32), FlowEdge>,
 }
 
-impl Making {
+impl GraphDraft {
     fn new() -> Self {
         let mut own = Self::default();
         own.graph.nodes = vec![FlowNode::default(); 2];
@@ -205,7 +205,7 @@ impl Flows {
         folded: bool,
     ) -> FlowGraphs {
         let graph = |classes: &[Class]| {
-            let mut making = Making::new();
+            let mut making = GraphDraft::new();
             let mut numbers = Vec::new();
             for class in classes {
                 making.add(self, class, header);

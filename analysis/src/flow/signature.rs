@@ -36,7 +36,7 @@ pub(super) enum Role {
 
 /// One message, collective operation or completion in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Part {
+pub(super) struct SignatureItem {
     pub(super) role: Role,
     pub(super) communicator: Option<u32>,
     /// The partner of a message, or the root.
@@ -52,7 +52,7 @@ pub(super) struct Part {
 pub(crate) struct Signature {
     function: u16,
     communicator: Option<u32>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<SignatureItem>,
 }
 
 impl Signature {
@@ -74,7 +74,7 @@ impl Signature {
 
     /// True if it differs from another only in ranks of partners.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let alike = |(one, other): (&Part, &Part)| {
+        let alike = |(one, other): (&SignatureItem, &SignatureItem)| {
             let message = matches!(one.role, Role::Message(..));
             let ranks = matches!(
                 (one.peer, other.peer),
@@ -85,7 +85,7 @@ impl Signature {
             } else {
                 other.peer
             };
-            *one == Part { peer, ..*other }
+            *one == SignatureItem { peer, ..*other }
         };
         self.function == other.function
             && self.communicator == other.communicator
@@ -119,7 +119,7 @@ impl Signature {
     }
 }
 
-impl Part {
+impl SignatureItem {
     fn words(&self, partner: Partner) -> String {
         let mut text = match (self.role, partner) {
             (Role::Collective(_), Partner::None) | (Role::Completion, _) => String::new(),
@@ -151,14 +151,14 @@ fn communicator(event: &Event, detail: Detail) -> Option<u32> {
     event.communicator.filter(|_| detail >= Detail::Peer)
 }
 
-fn parts(event: &Event, detail: Detail) -> impl Iterator<Item = Part> {
+fn parts(event: &Event, detail: Detail) -> impl Iterator<Item = SignatureItem> {
     let messages = event.transfers.iter().map(move |it| message(it, detail));
     let operations = event
         .collectives
         .iter()
         .map(move |it| operation(it, detail));
     let completed = event.completed.len();
-    let completion = (completed > 0 && detail >= Detail::Size).then_some(Part {
+    let completion = (completed > 0 && detail >= Detail::Size).then_some(SignatureItem {
         role: Role::Completion,
         communicator: None,
         peer: None,
@@ -174,9 +174,9 @@ fn parts(event: &Event, detail: Detail) -> impl Iterator<Item = Part> {
     })
 }
 
-fn message(transfer: &Transfer, detail: Detail) -> Part {
+fn message(transfer: &Transfer, detail: Detail) -> SignatureItem {
     let size = detail >= Detail::Size;
-    Part {
+    SignatureItem {
         role: Role::Message(transfer.direction, transfer.phase),
         communicator: transfer.communicator,
         peer: Some(transfer.peer),
@@ -186,12 +186,12 @@ fn message(transfer: &Transfer, detail: Detail) -> Part {
     }
 }
 
-fn operation(collective: &Collective, detail: Detail) -> Part {
+fn operation(collective: &Collective, detail: Detail) -> SignatureItem {
     let amounts = match detail {
         Detail::Size => [collective.sent.bytes, collective.received.bytes],
         _ => [None, None],
     };
-    Part {
+    SignatureItem {
         role: Role::Collective(collective.phase),
         communicator: collective.communicator,
         peer: collective.root,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use belljar_sim::figures::significant;
 use serde::Serialize;
 
-use super::{ClassLoops, LoopPart, Part};
+use super::{ClassLoops, LoopPart, ProgramPart};
 use crate::flow::FlowThread;
 use crate::stat::DIGITS;
 
@@ -52,10 +52,10 @@ pub(super) fn of(classes: &[ClassLoops]) -> Vec<LoopBalance> {
 
 type Found = BTreeMap<Vec<&'static str>, BTreeMap<FlowThread, u64>>;
 
-fn add(body: &[Part], path: &mut Vec<&'static str>, found: &mut Found) {
+fn add(body: &[ProgramPart], path: &mut Vec<&'static str>, found: &mut Found) {
     let loops = body.iter().filter_map(|part| match part {
-        Part::Loop(part) => Some(part),
-        Part::Sequence(_) => None,
+        ProgramPart::Loop(part) => Some(part),
+        ProgramPart::Sequence(_) => None,
     });
     for part in loops {
         path.push(part.function);

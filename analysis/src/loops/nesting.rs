@@ -33,7 +33,7 @@ pub(super) struct Nesting {
 impl Nesting {
     /// Finds the loops of a thread's graph.
     pub(super) fn of(flow: &Flow) -> Self {
-        let ways = Ways::new(flow);
+        let ways = Adjacency::new(flow);
         let mut pass = Pass::new(flow.nodes.len());
         pass.run(&ways);
         let (mut loops, mut innermost) = pass.loops();
@@ -59,12 +59,12 @@ fn chain(loops: &[Loop], innermost: Option<usize>) -> Vec<usize> {
 }
 
 /// Successors and predecessors of nodes, in their order.
-struct Ways {
+struct Adjacency {
     after: Vec<Vec<u32>>,
     before: Vec<Vec<u32>>,
 }
 
-impl Ways {
+impl Adjacency {
     fn new(flow: &Flow) -> Self {
         let mut ways = Self {
             after: vec![Vec::new(); flow.nodes.len()],
@@ -100,7 +100,7 @@ impl Pass {
         }
     }
 
-    fn run(&mut self, ways: &Ways) {
+    fn run(&mut self, ways: &Adjacency) {
         let mut path: Vec<(u32, usize)> = Vec::new();
         self.enter(START, &mut path);
         while let Some((node, next)) = path.last_mut() {
@@ -187,7 +187,7 @@ impl Pass {
 struct Split;
 
 impl Split {
-    fn all(flow: &Flow, ways: &Ways, loops: &mut Vec<Loop>, innermost: &mut [Option<usize>]) {
+    fn all(flow: &Flow, ways: &Adjacency, loops: &mut Vec<Loop>, innermost: &mut [Option<usize>]) {
         for number in 0..loops.len() {
             if loops[number].irreducible {
                 continue;
@@ -235,7 +235,7 @@ impl Split {
 }
 
 /// Returns the nodes from which a latch is reached without the header, and the header; in order.
-fn natural(header: u32, latch: u32, ways: &Ways) -> Vec<u32> {
+fn natural(header: u32, latch: u32, ways: &Adjacency) -> Vec<u32> {
     let mut seen = std::collections::BTreeSet::from([header, latch]);
     let mut next = vec![latch];
     while let Some(node) = next.pop() {
@@ -291,7 +291,7 @@ mod tests {
 
     /// Returns the loops of a graph of nodes from 0 with these edges: header, header of the loop around, irreducible.
     fn loops(nodes: usize, edges: &[(u32, u32)]) -> Vec<(u32, Option<u32>, bool)> {
-        let mut ways = Ways {
+        let mut ways = Adjacency {
             after: vec![Vec::new(); nodes],
             before: vec![Vec::new(); nodes],
         };

@@ -10,7 +10,7 @@ use belljar_trace::TraceHeader;
 use super::measure::{LoopSum, Mark};
 use super::tree::Tree;
 use super::{LoopMeasure, Phase};
-use crate::phases::{Phases, ProgramPhase, Stretch};
+use crate::phases::{Phases, ProgramPhase, ThreadPhases};
 
 impl LoopMeasure {
     /// Returns the phases of each thread.
@@ -27,7 +27,7 @@ impl LoopMeasure {
                 let sum = main.map(|main| &self.walks[*thread].loops[main]);
                 let marks = sum.and_then(|sum| Some((sum.entered?.at, sum.left?.at)));
                 let (entered, left) = marks.unwrap_or((flow.last, flow.last));
-                let stretch = Stretch {
+                let stretch = ThreadPhases {
                     first: flow.first,
                     entered,
                     left,

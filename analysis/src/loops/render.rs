@@ -4,7 +4,7 @@
 
 use std::io;
 
-use super::{ClassLoops, LoopPart, LoopStructure, Part, Sequence, When};
+use super::{ClassLoops, LoopPart, LoopStructure, ProgramPart, Sequence, When};
 use crate::flow::label;
 use belljar_sim::figures::decimal;
 
@@ -138,7 +138,7 @@ impl ClassLoops {
             writeln!(out)?;
         }
         let heads = ["program", "calls", "time", "share", "in MPI"];
-        let mut rows = Rows {
+        let mut rows = TreeRows {
             table: Table::new(shown(heads, untimed)),
             untimed,
             threads,
@@ -156,19 +156,19 @@ fn shown<T>(row: [T; 5], untimed: bool) -> Vec<T> {
 }
 
 /// The tree's rows.
-struct Rows {
+struct TreeRows {
     table: Table,
     untimed: bool,
     threads: u64,
     whole: u64,
 }
 
-impl Rows {
-    fn body(&mut self, body: &[Part], depth: usize) {
+impl TreeRows {
+    fn body(&mut self, body: &[ProgramPart], depth: usize) {
         for part in body {
             match part {
-                Part::Sequence(part) => self.sequence(part, depth),
-                Part::Loop(part) => self.one_loop(part, depth),
+                ProgramPart::Sequence(part) => self.sequence(part, depth),
+                ProgramPart::Loop(part) => self.one_loop(part, depth),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use belljar_job::Collector;
 
-use super::{LoopFinder, LoopPart, LoopStructure, Part, When};
+use super::{LoopFinder, LoopPart, LoopStructure, ProgramPart, When};
 use crate::flow::Detail;
 use crate::generated::Stencil;
 use crate::ranks::{Ranks, WORLD};
@@ -23,10 +23,10 @@ fn loops(stencil: Stencil) -> LoopStructure {
     measure.finish(&header, &communicators)
 }
 
-fn as_loop(part: &Part) -> &LoopPart {
+fn as_loop(part: &ProgramPart) -> &LoopPart {
     match part {
-        Part::Loop(part) => part,
-        Part::Sequence(_) => panic!("{part:?}"),
+        ProgramPart::Loop(part) => part,
+        ProgramPart::Sequence(_) => panic!("{part:?}"),
     }
 }
 
@@ -43,7 +43,12 @@ fn iterations_are_counted_exactly() {
     assert_eq!((found.threads, found.calls), (12, stencil.calls()));
     let middle = found.classes.iter().find(|class| class.name == "ranks 5-6");
     let middle = middle.expect("the middle");
-    let [Part::Sequence(begin), steps, Part::Sequence(end)] = &middle.body[..] else {
+    let [
+        ProgramPart::Sequence(begin),
+        steps,
+        ProgramPart::Sequence(end),
+    ] = &middle.body[..]
+    else {
         panic!("{middle:#?}");
     };
     assert_eq!(begin.calls[0].function, "MPI_Init");
@@ -55,7 +60,12 @@ fn iterations_are_counted_exactly() {
     };
     assert_eq!(counts(steps), (1, 20, 20, 40));
     assert_eq!(steps.calls, 2 * (20 * (9 + 5) + 5));
-    let [Part::Sequence(halo), rounds, Part::Sequence(report)] = &steps.body[..] else {
+    let [
+        ProgramPart::Sequence(halo),
+        rounds,
+        ProgramPart::Sequence(report),
+    ] = &steps.body[..]
+    else {
         panic!("{steps:#?}");
     };
     assert_eq!((halo.calls.len(), &halo.when), (9, &When::Always));
@@ -84,7 +94,7 @@ fn iterations_are_counted_exactly() {
 }
 
 /// Returns the loops of a single rank that makes these calls, one letter each.
-fn of_calls(calls: &str) -> Vec<Part> {
+fn of_calls(calls: &str) -> Vec<ProgramPart> {
     let mut ranks = Ranks::new(1);
     for (number, call) in (1u64..).zip(calls.chars()) {
         let times = (number * 1000, number * 1000 + 200);
@@ -123,7 +133,7 @@ fn what_happens_in_some_iterations_says_in_which() {
     let body = of_calls(&"aab".repeat(6));
     let all = as_loop(&body[0]);
     assert_eq!(all.iterations.total, 12);
-    let Part::Sequence(even) = &all.body[1] else {
+    let ProgramPart::Sequence(even) = &all.body[1] else {
         panic!("{body:#?}");
     };
     let When::Iterations { labels, of } = &even.when else {

@@ -10,12 +10,14 @@ use belljar_trace::TraceHeader;
 
 use super::measure::{LoopSum, Occurrence};
 use super::nesting::Nesting;
-use super::{ClassLoops, Iterations, LoopMeasure, LoopPart, Part, Sequence, SequenceCall, When};
+use super::{
+    ClassLoops, Iterations, LoopMeasure, LoopPart, ProgramPart, Sequence, SequenceCall, When,
+};
 use crate::flow::{Class, END, FlowThread, PerThread, Spread, threads};
 
-/// A part of a loop or of the program: a node, or a loop.
+/// An item of a loop's body or of the program: a node, or a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Item {
+enum LoopItem {
     Node(u32),
     Loop(usize),
 }
@@ -27,7 +29,7 @@ pub(super) struct Tree<'a> {
     nesting: &'a Nesting,
     header: &'a TraceHeader,
     /// The parts of each loop, and last of the program, in order.
-    items: Vec<Vec<Item>>,
+    items: Vec<Vec<LoopItem>>,
     /// The class's threads, in its order.
     members: Vec<FlowThread>,
 }
@@ -43,8 +45,8 @@ pub(super) fn class(
     let (class, nesting) = (tree.class, tree.nesting);
     let body = tree.body(nesting.loops.len());
     let outermost = body.iter().filter_map(|part| match part {
-        Part::Loop(part) => Some(part.time.total_ps),
-        Part::Sequence(_) => None,
+        ProgramPart::Loop(part) => Some(part.time.total_ps),
+        ProgramPart::Sequence(_) => None,
     });
     let outermost: Vec<u64> = outermost.collect();
     let sum = |of: &dyn Fn(usize) -> u64| {
@@ -81,18 +83,18 @@ pub(super) fn headers(
 }
 
 /// Returns the parts of each loop and of the program, in order.
-fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<Item>> {
+fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<LoopItem>> {
     let program = nesting.loops.len();
     let region = |chain: &[usize], depth: usize| match depth {
         0 => program,
         _ => chain[depth - 1],
     };
     let item = |node: u32, depth: usize| match nesting.chains[node as usize].get(depth) {
-        Some(inner) => Item::Loop(*inner),
-        None => Item::Node(node),
+        Some(inner) => LoopItem::Loop(*inner),
+        None => LoopItem::Node(node),
     };
     // By region: parts with their first nodes, and the order between them.
-    let mut firsts: Vec<BTreeMap<Item, u32>> = vec![BTreeMap::new(); program + 1];
+    let mut firsts: Vec<BTreeMap<LoopItem, u32>> = vec![BTreeMap::new(); program + 1];
     for node in END + 1..nesting.chains.len() as u32 {
         let chain = &nesting.chains[node as usize];
         for depth in 0..=chain.len() {
@@ -100,7 +102,7 @@ fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Ve
             items.entry(item(node, depth)).or_insert(node);
         }
     }
-    let mut after: Vec<BTreeSet<(Item, Item)>> = vec![BTreeSet::new(); program + 1];
+    let mut after: Vec<BTreeSet<(LoopItem, LoopItem)>> = vec![BTreeSet::new(); program + 1];
     for (from, to) in edges.filter(|(from, to)| *from > END && *to > END) {
         let (chain, other) = (&nesting.chains[from as usize], &nesting.chains[to as usize]);
         let depth = chain
@@ -122,14 +124,17 @@ fn ordered(nesting: &Nesting, edges: impl Iterator<Item = (u32, u32)>) -> Vec<Ve
 }
 
 /// Sorts items so that each comes after its predecessors, and otherwise by their first nodes.
-fn sorted(items: &BTreeMap<Item, u32>, after: &BTreeSet<(Item, Item)>) -> Vec<Item> {
-    let mut waits: BTreeMap<Item, u32> = items.keys().map(|item| (*item, 0)).collect();
+fn sorted(
+    items: &BTreeMap<LoopItem, u32>,
+    after: &BTreeSet<(LoopItem, LoopItem)>,
+) -> Vec<LoopItem> {
+    let mut waits: BTreeMap<LoopItem, u32> = items.keys().map(|item| (*item, 0)).collect();
     for (_, to) in after {
         *waits.entry(*to).or_default() += 1;
     }
-    let mut left: BTreeSet<(u32, Item)> =
+    let mut left: BTreeSet<(u32, LoopItem)> =
         items.iter().map(|(item, first)| (*first, *item)).collect();
-    let mut ready: BTreeSet<(u32, Item)> = left
+    let mut ready: BTreeSet<(u32, LoopItem)> = left
         .iter()
         .copied()
         .filter(|(_, item)| waits[item] == 0)
@@ -140,7 +145,7 @@ fn sorted(items: &BTreeMap<Item, u32>, after: &BTreeSet<(Item, Item)>) -> Vec<It
         left.remove(&next);
         order.push(next.1);
         for (_, to) in after
-            .range((next.1, Item::Node(0))..)
+            .range((next.1, LoopItem::Node(0))..)
             .take_while(|(from, _)| *from == next.1)
         {
             let Some(count) = waits.get_mut(to) else {
@@ -182,8 +187,8 @@ impl<'a> Tree<'a> {
     pub(super) fn outermost(&self) -> impl DoubleEndedIterator<Item = usize> {
         let items = self.items[self.nesting.loops.len()].iter();
         items.filter_map(|item| match item {
-            Item::Loop(number) => Some(*number),
-            Item::Node(_) => None,
+            LoopItem::Loop(number) => Some(*number),
+            LoopItem::Node(_) => None,
         })
     }
     pub(super) fn ps(&self, thread: usize, cycles: u64) -> u64 {
@@ -197,19 +202,21 @@ impl<'a> Tree<'a> {
         threads.map(move |thread| (*thread, &self.measure.walks[*thread].loops[number]))
     }
 
-    fn body(&self, region: usize) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
+    fn body(&self, region: usize) -> Vec<ProgramPart> {
+        let mut parts: Vec<ProgramPart> = Vec::new();
         for item in &self.items[region] {
             match item {
-                Item::Loop(number) => parts.push(Part::Loop(self.one_loop(*number, region))),
-                Item::Node(node) => {
+                LoopItem::Loop(number) => {
+                    parts.push(ProgramPart::Loop(self.one_loop(*number, region)))
+                }
+                LoopItem::Node(node) => {
                     let when = self.when(region, |walk| &walk.nodes[*node as usize]);
                     let call = self.call(*node);
                     match parts.last_mut() {
-                        Some(Part::Sequence(sequence)) if sequence.when == when => {
+                        Some(ProgramPart::Sequence(sequence)) if sequence.when == when => {
                             sequence.calls.push(call);
                         }
-                        _ => parts.push(Part::Sequence(Sequence {
+                        _ => parts.push(ProgramPart::Sequence(Sequence {
                             when,
                             calls: vec![call],
                         })),

@@ -69,10 +69,10 @@ pub(crate) fn seen_with(
     let Some(mut records) = Records::beside(path)? else {
         return Ok(None);
     };
-    let mut seen = Seen {
+    let mut seen = TrafficTally {
         of,
         any: !filter.functions.is_empty(),
-        ..Seen::default()
+        ..TrafficTally::default()
     };
     while let Some((record, probe)) = records.next_before(Time::MAX) {
         if probe.purpose.is_message() && filter.wants_message(&record, probe, &header.trace) {
@@ -131,8 +131,9 @@ fn sender(record: &ProbeRecord, communicators: &Communicators) -> Option<Member>
     Some(Member { job, rank })
 }
 
+/// The traffic of a trace's messages so far.
 #[derive(Debug, Default)]
-struct Seen {
+struct TrafficTally {
     of: TrafficOf,
     /// True if the filter names functions, so that their internal messages count, too.
     any: bool,
@@ -142,7 +143,7 @@ struct Seen {
     span: Option<(u64, u64)>,
 }
 
-impl Seen {
+impl TrafficTally {
     fn take(&mut self, record: &ProbeRecord, at: Time, names: &Names, all: &Communicators) {
         let from = sender(record, all);
         if self.of.job.is_some() && self.of.job != from.map(|from| from.job) {

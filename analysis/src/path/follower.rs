@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use belljar_job::{Member, ProcessKey};
 
 use super::{CriticalPath, Extent, Segment};
-use crate::waiting::{Dependency, Point};
+use crate::waiting::{Dependency, DependencyNode};
 
 /// The critical path, as far as it was followed.
 #[derive(Debug)]
-pub(super) struct Follower<'a> {
+pub(super) struct PathFollower<'a> {
     extents: &'a BTreeMap<ProcessKey, Extent>,
     processes: BTreeMap<Member, ProcessKey>,
     /// Its current process; `None` in a trace without processes.
@@ -23,7 +23,7 @@ pub(super) struct Follower<'a> {
     segments: BTreeMap<ProcessKey, Vec<Segment>>,
 }
 
-impl<'a> Follower<'a> {
+impl<'a> PathFollower<'a> {
     /// Starts at the end of a program of these processes: at the last return of all calls.
     pub(super) fn new(extents: &'a BTreeMap<ProcessKey, Extent>) -> Self {
         let processes = extents.iter();
@@ -52,7 +52,7 @@ impl<'a> Follower<'a> {
     /// Handles a wait of a process.
     pub(super) fn wait(&mut self, wait: &Dependency) {
         let Some(process) = self.process else { return };
-        let here = Point::process(self.extents[&process].member);
+        let here = DependencyNode::process(self.extents[&process].member);
         if wait.who != here || wait.ready >= self.at {
             return;
         }

@@ -19,12 +19,12 @@ use crate::sites::number::SiteNumbers;
 
 /// Calls on the path and their time on it, in picoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
+struct PathTotals {
     calls: u64,
     time: u64,
 }
 
-impl Part {
+impl PathTotals {
     fn add(&mut self, calls: u64, time: u64) {
         self.calls = self.calls.saturating_add(calls);
         self.time = self.time.saturating_add(time);
@@ -42,8 +42,8 @@ pub(crate) struct Measure {
     numbers: SiteNumbers,
     /// In the order of time, and disjoint.
     segments: BTreeMap<ProcessKey, Vec<Segment>>,
-    functions: BTreeMap<u16, Part>,
-    sites: BTreeMap<u32, Part>,
+    functions: BTreeMap<u16, PathTotals>,
+    sites: BTreeMap<u32, PathTotals>,
     calls: BTreeMap<(ProcessKey, ProgramPhase), u64>,
     /// Time in calls that start or end MPI.
     boundary: BTreeMap<ProcessKey, u64>,

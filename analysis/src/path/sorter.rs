@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 
-use crate::waiting::{Dependency, Point};
+use crate::waiting::{Dependency, DependencyNode};
 
 /// Number of dependencies that are sorted at a time, in memory: some 50 MB.
 const SEGMENT: usize = 1 << 20;
@@ -67,9 +67,9 @@ impl Sorter {
         let mut segments = Vec::new();
         for mut file in self.files {
             file.rewind()?;
-            segments.push(Segment::File(BufReader::new(file)));
+            segments.push(SortedRun::File(BufReader::new(file)));
         }
-        segments.push(Segment::Memory(self.memory.into_iter()));
+        segments.push(SortedRun::Memory(self.memory.into_iter()));
         let mut next = BinaryHeap::new();
         for (number, segment) in segments.iter_mut().enumerate() {
             next.extend(segment.next()?.map(|first| Reverse((first, number))));
@@ -78,14 +78,14 @@ impl Sorter {
     }
 }
 
-/// Some dependencies, in order.
+/// A sorted run of dependencies.
 #[derive(Debug)]
-enum Segment {
+enum SortedRun {
     File(BufReader<File>),
     Memory(std::vec::IntoIter<Dependency>),
 }
 
-impl Segment {
+impl SortedRun {
     fn next(&mut self) -> io::Result<Option<Dependency>> {
         let file = match self {
             Self::Memory(memory) => return Ok(memory.next()),
@@ -103,7 +103,7 @@ impl Segment {
 /// All dependencies, in order.
 #[derive(Debug)]
 pub(super) struct Sorted {
-    segments: Vec<Segment>,
+    segments: Vec<SortedRun>,
     /// The next one of each segment, with its number.
     next: BinaryHeap<Reverse<(Dependency, usize)>>,
 }
@@ -149,8 +149,8 @@ fn of_stored(bytes: &[u8; STORED]) -> Dependency {
     Dependency {
         ready,
         level: (level >> 1) as u32,
-        who: Point::from_bits(who),
-        on: Point::from_bits(on),
+        who: DependencyNode::from_bits(who),
+        on: DependencyNode::from_bits(on),
         at,
         waited: level & 1 == 1,
     }
@@ -163,7 +163,7 @@ mod tests {
 
     fn sorted(count: u64, segment: usize) -> Vec<u64> {
         let mut sorter = Sorter::of(segment);
-        let process = Point::process(Member { job: 0, rank: 1 });
+        let process = DependencyNode::process(Member { job: 0, rank: 1 });
         for number in 0..count {
             // Not in order: 7 is a unit modulo these numbers.
             let ready = number * 7 % count;
@@ -195,8 +195,8 @@ mod tests {
         let one = Dependency {
             ready: 1 << 60,
             level: 77,
-            who: Point::from_bits(u64::MAX - 3),
-            on: Point::process(Member { job: 5, rank: 9 }),
+            who: DependencyNode::from_bits(u64::MAX - 3),
+            on: DependencyNode::process(Member { job: 5, rank: 9 }),
             at: 12,
             waited: true,
         };

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use belljar_job::{Member, ProcessKey};
 
 use super::Extent;
-use super::follower::Follower;
-use crate::waiting::{Dependency, Point};
+use super::follower::PathFollower;
+use crate::waiting::{Dependency, DependencyNode};
 
 /// The slack of a process.
 #[derive(Clone, Copy, Debug)]
@@ -64,17 +64,17 @@ impl Spare {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bound {
     at: u64,
-    who: Point,
+    who: DependencyNode,
     slack: u64,
 }
 
 /// The state while dependencies are followed.
 #[derive(Debug)]
 pub(super) struct Sweep<'a> {
-    follower: Follower<'a>,
-    spares: BTreeMap<Point, Spare>,
+    follower: PathFollower<'a>,
+    spares: BTreeMap<DependencyNode, Spare>,
     /// The slack of meetings, by their times.
-    meetings: BTreeMap<(u64, Point), u64>,
+    meetings: BTreeMap<(u64, DependencyNode), u64>,
     bounds: BinaryHeap<Bound>,
 }
 
@@ -93,10 +93,10 @@ impl<'a> Sweep<'a> {
                 none: 0,
                 sum: 0,
             };
-            (Point::process(extent.member), spare)
+            (DependencyNode::process(extent.member), spare)
         };
         Self {
-            follower: Follower::new(extents),
+            follower: PathFollower::new(extents),
             spares: extents.values().map(spare).collect(),
             meetings: BTreeMap::new(),
             bounds: BinaryHeap::new(),
@@ -107,7 +107,7 @@ impl<'a> Sweep<'a> {
     pub(super) fn follow(&mut self, dependency: &Dependency) {
         let Dependency { ready, at, .. } = *dependency;
         self.apply(ready);
-        let over = |meeting: &(u64, Point)| meeting.0 > ready;
+        let over = |meeting: &(u64, DependencyNode)| meeting.0 > ready;
         while self
             .meetings
             .last_key_value()
@@ -167,11 +167,11 @@ impl<'a> Sweep<'a> {
     }
 
     /// Returns the critical path, and the slack of each process.
-    pub(super) fn finish(mut self) -> (Follower<'a>, BTreeMap<Member, Spare>) {
+    pub(super) fn finish(mut self) -> (PathFollower<'a>, BTreeMap<Member, Spare>) {
         self.apply(0);
         let extents = self.follower.extents().values();
         for extent in extents {
-            if let Some(spare) = self.spares.get_mut(&Point::process(extent.member)) {
+            if let Some(spare) = self.spares.get_mut(&DependencyNode::process(extent.member)) {
                 spare.account(extent.first);
                 spare.least = spare.least.min(spare.slack);
                 // A process that only waits has no time that is accounted for.

@@ -21,9 +21,9 @@ const MOST_TRANSITIONS: usize = 1 << 19;
 /// Most threads whose last call is kept.
 const MOST_THREADS: usize = 1 << 20;
 
-/// Sums over times.
+/// Sums over durations.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
+struct DurationSums {
     count: u64,
     total: u64,
     min: u64,
@@ -31,7 +31,7 @@ struct Times {
     reciprocal_seconds: f64,
 }
 
-impl Times {
+impl DurationSums {
     fn add(&mut self, ps: u64) {
         self.min = if self.count == 0 {
             ps
@@ -62,7 +62,7 @@ struct SiteSum {
     calls: u64,
     sent: u64,
     received: u64,
-    times: Times,
+    times: DurationSums,
 }
 
 /// Collects [`CallSites`] from all events of a trace, in its order.
@@ -74,7 +74,7 @@ pub(crate) struct SiteCollector<'a> {
     numbers: SiteNumbers,
     /// By number, minus one.
     sites: Vec<SiteSum>,
-    transitions: BTreeMap<(u32, u32), Times>,
+    transitions: BTreeMap<(u32, u32), DurationSums>,
     /// Each thread's last call that returned: its site, and the cycle.
     left: BTreeMap<(ProcessKey, u32), (u32, u64)>,
     beyond: u64,

@@ -10,7 +10,7 @@ use belljar_trace::{CallStack, CodeFile, Frame, Site, TraceState, TraceSummary};
 
 use super::*;
 use crate::generated::Stencil;
-use crate::{Times, WaitBy};
+use crate::{TimesMode, WaitBy};
 
 const STENCIL: Stencil = Stencil {
     width: 3,
@@ -68,7 +68,7 @@ fn compare(path: &Path) -> Analyses {
     assert_eq!(together.waiting, waiting);
     let (critical, _) = crate::critical_path(path, false).unwrap();
     assert_eq!(together.path, critical);
-    let (loops, _) = crate::loops(path, &all, Detail::Peer, false, Times::Read).unwrap();
+    let (loops, _) = crate::loops(path, &all, Detail::Peer, false, TimesMode::Read).unwrap();
     assert_eq!(together.loops, loops);
     let (called, _) = crate::traffic(path, &all, of, None).unwrap();
     let (messages, _) = crate::traffic(path, &all, of, Some(&tables)).unwrap();

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use belljar_job::{Member, ProcessKey};
 use belljar_mpi::{FUNCTIONS, meaning};
 
-use super::delays::{CallPlace, Closed, Delays, InLoops, Partner, Places, Thread};
-use super::dependency::{Dependency, Needed, Point};
+use super::delays::{CallPlace, Closed, Delays, InLoops, Partner, PlaceNames, ThreadKey};
+use super::dependency::{Dependency, DependencyNode, Needed};
 use super::{CallWait, DelayCosts, FunctionWait, RankWait, WaitKind, Waiting};
 pub(crate) use sums::LabelSum;
 use sums::{FunctionSum, Kinds, RankSum, shown};
@@ -35,12 +35,12 @@ pub(super) struct Cause {
     /// The process.
     pub(super) by: Member,
     /// Its thread that arrived.
-    pub(super) thread: Thread,
+    pub(super) thread: ThreadKey,
 }
 
 /// A call that may wait.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entered {
+pub(super) struct WaitCandidate {
     /// Its process.
     pub(super) process: ProcessKey,
     /// Its process, by its rank.
@@ -64,10 +64,10 @@ pub(super) struct Entered {
     pub(super) loops: InLoops,
 }
 
-impl Entered {
+impl WaitCandidate {
     /// Returns its thread and process.
-    fn thread(&self) -> (Thread, Member) {
-        let thread = Thread {
+    fn thread(&self) -> (ThreadKey, Member) {
+        let thread = ThreadKey {
             process: self.process,
             number: self.thread,
         };
@@ -83,10 +83,11 @@ impl Entered {
     }
 }
 
+/// A call with dependencies that are not resolved yet.
 #[derive(Debug)]
-struct Open {
+struct OpenCall {
     number: Call,
-    entered: Entered,
+    entered: WaitCandidate,
     /// Number of operations whose late process is still unknown.
     operations: u32,
     last: Option<Cause>,
@@ -106,7 +107,7 @@ pub(super) struct Calls {
     pub(super) delays: Option<Delays>,
     /// Calls that waited since the last query, if they are collected.
     pub(super) waits: Option<Vec<CallWait>>,
-    open: BTreeMap<Call, Open>,
+    open: BTreeMap<Call, OpenCall>,
     next: Call,
     functions: BTreeMap<u16, FunctionSum>,
     kinds: Kinds,
@@ -120,7 +121,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Adds a call with this number of operations to complete, and returns its number.
-    pub(super) fn enter(&mut self, entered: Entered, operations: u32) -> Call {
+    pub(super) fn enter(&mut self, entered: WaitCandidate, operations: u32) -> Call {
         let number = self.next;
         self.next += 1;
         if entered.counts {
@@ -153,7 +154,7 @@ impl Calls {
             );
         }
         if operations > 0 {
-            let open = Open {
+            let open = OpenCall {
                 number,
                 entered,
                 operations,
@@ -202,12 +203,12 @@ impl Calls {
     }
 
     /// Records a call's dependencies, and the end of its wait for the last of them.
-    fn depend(&mut self, open: &Open) {
+    fn depend(&mut self, open: &OpenCall) {
         let entered = &open.entered;
         let Some(all) = self.dependencies.as_mut().filter(|_| entered.counts) else {
             return;
         };
-        let who = Point::process(entered.member);
+        let who = DependencyNode::process(entered.member);
         let last = open.needed.iter().max_by_key(|needed| needed.at);
         let until = last.map_or(0, |last| last.at.min(entered.exit));
         let ready = until.max(entered.entry);
@@ -218,7 +219,7 @@ impl Calls {
                 ready,
                 level: 0,
                 who,
-                on: Point::process(last.by),
+                on: DependencyNode::process(last.by),
                 at: entered.entry,
                 waited: true,
             });
@@ -226,7 +227,7 @@ impl Calls {
     }
 
     /// Adds up a call's waiting.
-    fn close(&mut self, open: Open) {
+    fn close(&mut self, open: OpenCall) {
         self.depend(&open);
         let entered = &open.entered;
         let span = |cause: &Cause| cause.at.min(entered.exit).saturating_sub(entered.entry);
@@ -269,7 +270,7 @@ impl Calls {
     }
 
     /// Adds a wait to the sums by cause and by process; start and end of MPI have separate sums.
-    fn add(&mut self, entered: &Entered, cause: Cause, wait: CallWait) {
+    fn add(&mut self, entered: &WaitCandidate, cause: Cause, wait: CallWait) {
         let waiting = wait.waiting_ps;
         let rank = self.ranks.get_mut(&entered.process);
         if is_boundary(entered.function) {
@@ -312,7 +313,7 @@ impl Calls {
     }
 
     /// Returns the root causes of all waits, if they were followed.
-    pub(super) fn costs(&mut self, places: &Places<'_>) -> Option<DelayCosts> {
+    pub(super) fn costs(&mut self, places: &PlaceNames<'_>) -> Option<DelayCosts> {
         self.end();
         self.delays.take().map(|delays| delays.finish(places))
     }

@@ -15,17 +15,17 @@ use std::collections::BTreeMap;
 use belljar_job::{Communicators, Fact, Member, Operation, OperationId, Operations, Origin, Turns};
 use belljar_trace::{Ending, Event, TraceHeader};
 
-use super::calls::{Call, Calls, Cause, Entered, LabelSum};
-use super::delays::{Delays, InLoops, Places, Thread};
-use super::dependency::{Dependency, Needed, Point};
+use super::calls::{Call, Calls, Cause, LabelSum, WaitCandidate};
+use super::delays::{Delays, InLoops, PlaceNames, ThreadKey};
+use super::dependency::{Dependency, DependencyNode, Needed};
 use super::{CallWait, DelayCosts, WaitKind, Waiting};
 use collective::Dependence;
 
 /// A side of a message, or a process's part in a meeting.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct TrackedOperation {
     member: Member,
-    thread: Thread,
+    thread: ThreadKey,
     /// The time at which its partners can continue, in picoseconds: the entry of the call that begins it, or that marks
     /// its last partition ready.
     posted: u64,
@@ -59,7 +59,7 @@ pub struct WaitCollector<'a> {
     operations: Operations<&'a Communicators>,
     /// Facts of the current event.
     facts: Vec<Fact>,
-    parts: BTreeMap<OperationId, Part>,
+    parts: BTreeMap<OperationId, TrackedOperation>,
     /// The number of meetings in `dependencies`.
     meetings: u64,
     /// The number of meetings in which each process depends on all.
@@ -159,7 +159,7 @@ impl<'a> WaitCollector<'a> {
             1 => to.saturating_sub(from),
             _ => self.time(event, event.duration().unwrap_or(0)),
         };
-        let entered = Entered {
+        let entered = WaitCandidate {
             process,
             member: Member { job, rank },
             thread: event.thread,
@@ -202,7 +202,7 @@ impl<'a> WaitCollector<'a> {
                 self.messages += 1;
                 // Partitions may become ready until the send is complete.
                 match self.parts.get_mut(&send) {
-                    Some(Part {
+                    Some(TrackedOperation {
                         role: Role::SendPartitioned(partner),
                         completed: None,
                         ..
@@ -261,9 +261,9 @@ impl<'a> WaitCollector<'a> {
         let process = (event.node, event.process);
         let job = self.communicators.job(process).unwrap_or(0);
         let rank = event.rank;
-        let part = Part {
+        let part = TrackedOperation {
             member: Member { job, rank },
-            thread: Thread {
+            thread: ThreadKey {
                 process,
                 number: event.thread,
             },
@@ -282,7 +282,7 @@ impl<'a> WaitCollector<'a> {
         else {
             return;
         };
-        let late = |kind, by: &Part| {
+        let late = |kind, by: &TrackedOperation| {
             Some(Cause {
                 at: by.posted,
                 kind,
@@ -290,9 +290,9 @@ impl<'a> WaitCollector<'a> {
                 thread: by.thread,
             })
         };
-        let needs = |by: &Part| {
+        let needs = |by: &TrackedOperation| {
             Some(Needed {
-                on: Point::process(by.member),
+                on: DependencyNode::process(by.member),
                 at: by.posted,
                 by: by.member,
             })
@@ -368,14 +368,14 @@ impl<'a> WaitCollector<'a> {
     }
 
     /// Returns the root causes of waits, once all events were added; `None` if they were not followed.
-    pub(crate) fn costs(&mut self, places: &Places<'_>) -> Option<DelayCosts> {
+    pub(crate) fn costs(&mut self, places: &PlaceNames<'_>) -> Option<DelayCosts> {
         self.last_facts();
         self.calls.costs(places)
     }
 
     /// Returns the waiting times.
     pub fn finish(mut self) -> Waiting {
-        let delays = self.costs(&Places::default());
+        let delays = self.costs(&PlaceNames::default());
         self.finish_with(delays)
     }
 

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use belljar_job::{Member, ProcessKey};
 
 use super::calls::Call;
-pub(crate) use costs::Places;
+pub(crate) use costs::PlaceNames;
 pub use costs::{CodeDelay, CodePlace, DelayCosts, FunctionDelay, LoopDelay, RankDelay};
 use costs::{Codes, Costs};
 use shares::{Cause, Share, scaled};
@@ -35,9 +35,9 @@ const MOST_STRETCHES: usize = 1 << 20;
 /// Most calls of all threads that wait for the causes of earlier waits.
 const MOST_PENDING: usize = 1 << 21;
 
-/// A thread of a process.
+/// A thread, by its process and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Thread {
+pub(crate) struct ThreadKey {
     pub(super) process: ProcessKey,
     pub(super) number: u32,
 }
@@ -63,7 +63,7 @@ pub(crate) struct InLoops {
 /// A thread that a call depended on, and the time of its arrival, in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Partner {
-    pub(super) thread: Thread,
+    pub(super) thread: ThreadKey,
     pub(super) at: u64,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Closed {
 
 /// A call that is not in its thread's past yet.
 #[derive(Debug)]
-struct Pending {
+struct PendingCall {
     call: Call,
     entry: u64,
     exit: u64,
@@ -96,7 +96,7 @@ struct Actor {
     timeline: Timeline,
     /// The place of the last call in the past.
     last: Option<CallPlace>,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingCall>,
     /// Threads that wait until the past of this one is known up to a time.
     blocked: BTreeSet<(u64, u32)>,
 }
@@ -104,7 +104,7 @@ struct Actor {
 /// Calls, and the causes of their waits.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
-    numbers: BTreeMap<Thread, u32>,
+    numbers: BTreeMap<ThreadKey, u32>,
     members: Vec<Member>,
     actors: Vec<Actor>,
     codes: Codes,
@@ -118,7 +118,7 @@ impl Delays {
     /// Handles the return of a thread's call. With `open`, [`close`](Self::close) follows for it.
     pub(super) fn enter(
         &mut self,
-        (thread, member): (Thread, Member),
+        (thread, member): (ThreadKey, Member),
         (call, open): (Call, bool),
         (entry, exit): (u64, u64),
         (place, loops, counts): (CallPlace, InLoops, bool),
@@ -126,7 +126,7 @@ impl Delays {
         let actor = self.actor(thread, member);
         let closed = (!open).then(Closed::default);
         let own = &mut self.actors[actor as usize];
-        own.pending.push_back(Pending {
+        own.pending.push_back(PendingCall {
             call,
             entry,
             exit,
@@ -146,7 +146,12 @@ impl Delays {
     }
 
     /// Handles a call with known waiting.
-    pub(super) fn close(&mut self, (thread, member): (Thread, Member), call: Call, closed: Closed) {
+    pub(super) fn close(
+        &mut self,
+        (thread, member): (ThreadKey, Member),
+        call: Call,
+        closed: Closed,
+    ) {
         let actor = self.actor(thread, member);
         let pending = &mut self.actors[actor as usize].pending;
         let place = pending.binary_search_by_key(&call, |pending| pending.call);
@@ -160,7 +165,7 @@ impl Delays {
         }
     }
 
-    fn actor(&mut self, thread: Thread, member: Member) -> u32 {
+    fn actor(&mut self, thread: ThreadKey, member: Member) -> u32 {
         let next = self.actors.len() as u32;
         let number = *self.numbers.entry(thread).or_insert(next);
         if number == next {
@@ -366,7 +371,7 @@ impl Delays {
     }
 
     /// Ends the input and returns the costs, with code named by `places`.
-    pub(super) fn finish(mut self, places: &Places<'_>) -> DelayCosts {
+    pub(super) fn finish(mut self, places: &PlaceNames<'_>) -> DelayCosts {
         // Open waits get no more stretches.
         for actor in 0..self.actors.len() as u32 {
             for pending in &mut self.actors[actor as usize].pending {

@@ -8,14 +8,14 @@ use std::cmp::{Ordering, Reverse};
 
 use belljar_job::Member;
 
-/// A process, or a meeting of processes in a collective operation.
+/// An end of a dependency: a process, or a meeting of processes in a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Point(u64);
+pub(crate) struct DependencyNode(u64);
 
 /// Marks numbers of meetings; there are never that many jobs.
 const MEETING: u64 = 1 << 63;
 
-impl Point {
+impl DependencyNode {
     /// Creates the point of a process.
     pub(crate) fn process(member: Member) -> Self {
         Self((u64::from(member.job) << 32 | u64::from(member.rank)) & !MEETING)
@@ -54,9 +54,9 @@ pub(crate) struct Dependency {
     /// Among dependencies at the same time, those with a lower level follow later in time.
     pub(crate) level: u32,
     /// The dependent.
-    pub(crate) who: Point,
+    pub(crate) who: DependencyNode,
     /// The point that it depends on.
-    pub(crate) on: Point,
+    pub(crate) on: DependencyNode,
     /// The time of the other's arrival; for a wait, the time at which the wait began.
     pub(crate) at: u64,
     /// True if this is a wait: a process was idle from `at` until `ready`, when the other one came.
@@ -65,7 +65,13 @@ pub(crate) struct Dependency {
 
 impl Dependency {
     /// Creates the dependence of processes at one level of a meeting with several levels.
-    pub(super) fn on(who: Point, ready: u64, on: Point, at: u64, level: u32) -> Self {
+    pub(super) fn on(
+        who: DependencyNode,
+        ready: u64,
+        on: DependencyNode,
+        at: u64,
+        level: u32,
+    ) -> Self {
         Self {
             ready,
             level,
@@ -98,7 +104,7 @@ impl PartialOrd for Dependency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Needed {
     /// The origin of delays.
-    pub(super) on: Point,
+    pub(super) on: DependencyNode,
     /// The time of its arrival.
     pub(super) at: u64,
     /// The process that is waited for if it is late.

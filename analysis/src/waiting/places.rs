@@ -13,7 +13,7 @@ use belljar_job::{Communicators, communicators};
 use belljar_trace::{TraceError, TraceState};
 
 use super::calls::LabelSum;
-use super::delays::Places;
+use super::delays::PlaceNames;
 use super::{PhaseWait, SiteWait, WaitCollector, Waiting};
 use crate::dump::Filter;
 use crate::dump::frames::FrameNames;
@@ -96,7 +96,7 @@ fn rooted(
     sites: &SiteNumbers,
     loops: Option<&[String]>,
 ) -> Waiting {
-    let delays = collector.costs(&Places {
+    let delays = collector.costs(&PlaceNames {
         sites: Some(sites),
         loops,
     });

@@ -36,7 +36,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{
-    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Several, Times, Unmatched,
+    AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Several, TimesMode,
+    Unmatched,
 };
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_images::toml_error::nearest;
@@ -275,12 +276,16 @@ fn in_words(unmatched: Unmatched) -> String {
 }
 
 /// The same, and how times are read: they are skipped for `counts`.
-fn counted(arguments: &FilterArguments, path: &Path, counts: bool) -> Result<(Filter, Times)> {
+fn counted(arguments: &FilterArguments, path: &Path, counts: bool) -> Result<(Filter, TimesMode)> {
     let wanted = filter(arguments, path)?;
     if counts && wanted.needs_times() {
         bail!("--counts reads no times; leave out --from, --to and --phase");
     }
-    let times = if counts { Times::Unread } else { Times::Read };
+    let times = if counts {
+        TimesMode::Unread
+    } else {
+        TimesMode::Read
+    };
     Ok((wanted, times))
 }
 

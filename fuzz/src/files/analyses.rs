@@ -4,7 +4,7 @@
 //! name from `lib.rs`.
 
 use belljar_analysis::{
-    Detail, Filter, FrameNames, GraphsOf, RankSlack, Times, WaitBy, critical_path, diff,
+    Detail, Filter, FrameNames, GraphsOf, RankSlack, TimesMode, WaitBy, critical_path, diff,
     flow_graphs, loops, waiting,
 };
 
@@ -18,14 +18,21 @@ pub(crate) fn target(data: &[u8]) {
     let (path, filter) = (file.path(), Filter::default());
     let mut out = Vec::new();
     for detail in [Detail::Function, Detail::Size] {
-        if let Ok((found, _)) = loops(path, &filter, detail, detail == Detail::Size, Times::Read) {
+        if let Ok((found, _)) = loops(
+            path,
+            &filter,
+            detail,
+            detail == Detail::Size,
+            TimesMode::Read,
+        ) {
             let told = found
                 .write(&mut out)
                 .and_then(|()| found.write_json(&mut out));
             told.expect("memory takes everything");
         }
         for of in [GraphsOf::Classes, GraphsOf::Merged] {
-            if let Ok((found, _)) = flow_graphs(path, &filter, detail, (of, true), Times::Read) {
+            if let Ok((found, _)) = flow_graphs(path, &filter, detail, (of, true), TimesMode::Read)
+            {
                 let told = found.write(&mut out).and_then(|()| {
                     found.write_json(&mut out)?;
                     found.write_dot(&mut out)?;

@@ -9,8 +9,8 @@ use belljar_trace::{Collective, Event, Peer, Who};
 
 use super::super::WaitKind;
 use super::super::calls::Cause;
-use super::super::delays::Thread;
-use super::super::dependency::{Dependency, Needed, Point};
+use super::super::delays::ThreadKey;
+use super::super::dependency::{Dependency, DependencyNode, Needed};
 use super::partial::Partial;
 use super::{Origin, Role, WaitCollector};
 
@@ -136,7 +136,7 @@ impl WaitCollector<'_> {
             }
             Dependence::OnRoot(root) => {
                 let root = parts.iter().find(|came| Some(came.member) == root);
-                let needed = root.map(|root| root.needed(Point::process(root.member)));
+                let needed = root.map(|root| root.needed(DependencyNode::process(root.member)));
                 let own = |came: &Came| needed.filter(|needed| needed.by != came.member);
                 parts.iter().map(own).collect()
             }
@@ -154,11 +154,17 @@ impl WaitCollector<'_> {
 
     /// Returns the dependence on a meeting of all these parts, with the last of them.
     pub(super) fn meeting(&mut self, parts: &[Came], last: Came) -> Needed {
-        let meeting = Point::meeting(self.meetings);
+        let meeting = DependencyNode::meeting(self.meetings);
         self.meetings += 1;
-        let each = parts
-            .iter()
-            .map(|came| Dependency::on(meeting, last.at, Point::process(came.member), came.at, 1));
+        let each = parts.iter().map(|came| {
+            Dependency::on(
+                meeting,
+                last.at,
+                DependencyNode::process(came.member),
+                came.at,
+                1,
+            )
+        });
         self.calls
             .dependencies
             .iter_mut()
@@ -172,13 +178,19 @@ impl WaitCollector<'_> {
         let mut before: Option<(Needed, Came)> = None;
         for (came, left) in parts.iter().zip((1..=parts.len() as u32).rev()) {
             needed.push(before.map(|(needed, _)| needed));
-            let meeting = Point::meeting(self.meetings);
+            let meeting = DependencyNode::meeting(self.meetings);
             self.meetings += 1;
             let lower = before
                 .map(|(_, last)| last)
                 .filter(|last| last.at > came.at);
             let last = lower.unwrap_or(*came);
-            let own = Dependency::on(meeting, last.at, Point::process(came.member), came.at, left);
+            let own = Dependency::on(
+                meeting,
+                last.at,
+                DependencyNode::process(came.member),
+                came.at,
+                left,
+            );
             let lower = before
                 .map(|(needed, _)| Dependency::on(meeting, last.at, needed.on, needed.at, left));
             if let Some(all) = &mut self.calls.dependencies {
@@ -197,14 +209,14 @@ pub(super) struct Came {
     rank: u32,
     pub(super) operation: OperationId,
     pub(super) member: Member,
-    pub(super) thread: Thread,
+    pub(super) thread: ThreadKey,
     /// The entry of its call, in picoseconds.
     pub(super) at: u64,
     pub(super) dependence: Dependence,
 }
 
 impl Came {
-    pub(super) fn needed(&self, on: Point) -> Needed {
+    pub(super) fn needed(&self, on: DependencyNode) -> Needed {
         Needed {
             on,
             at: self.at,

@@ -12,7 +12,7 @@ use belljar_trace::{Collective, Event, Peer, Who};
 
 use super::super::WaitKind;
 use super::super::calls::Cause;
-use super::super::dependency::{Needed, Point};
+use super::super::dependency::{DependencyNode, Needed};
 use super::WaitCollector;
 use super::collective::{Came, Dependence, kind};
 
@@ -106,7 +106,7 @@ impl WaitCollector<'_> {
         };
         let needed = match others[..] {
             _ if self.calls.dependencies.is_none() => None,
-            [only] => Some(only.needed(Point::process(only.member))),
+            [only] => Some(only.needed(DependencyNode::process(only.member))),
             _ => Some(self.meeting(&others, last)),
         };
         (Some(last), needed)

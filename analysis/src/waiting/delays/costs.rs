@@ -122,7 +122,7 @@ impl DelayCosts {
 
 /// Names of call sites and loops.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Places<'p> {
+pub(crate) struct PlaceNames<'p> {
     pub(crate) sites: Option<&'p SiteNumbers>,
     /// Names of loops, by their numbers from 1.
     pub(crate) loops: Option<&'p [String]>,
@@ -246,7 +246,7 @@ impl Costs {
         self,
         codes: &Codes,
         members: &[Member],
-        places: &Places<'_>,
+        places: &PlaceNames<'_>,
     ) -> DelayCosts {
         let mut ranks: BTreeMap<(u32, u32), Cost> = BTreeMap::new();
         let mut by_code: BTreeMap<Code, BTreeMap<(u32, u32), Cost>> = BTreeMap::new();
@@ -292,7 +292,7 @@ fn sum(ranks: &BTreeMap<(u32, u32), Cost>) -> Cost {
     })
 }
 
-fn by_place(codes: &ByCode, places: &Places<'_>) -> Vec<CodeDelay> {
+fn by_place(codes: &ByCode, places: &PlaceNames<'_>) -> Vec<CodeDelay> {
     let shown = |place: CallPlace| {
         let sites = places.sites.filter(|_| place.site > 0);
         let frames = sites.map_or_else(Vec::new, |sites| sites.shown(place.site).1);
@@ -356,7 +356,7 @@ fn by_function(codes: &ByCode) -> Vec<FunctionDelay> {
     functions
 }
 
-fn by_loop(loops: &BTreeMap<u32, Cost>, places: &Places<'_>) -> Vec<LoopDelay> {
+fn by_loop(loops: &BTreeMap<u32, Cost>, places: &PlaceNames<'_>) -> Vec<LoopDelay> {
     let Some(names) = places.loops else {
         return Vec::new();
     };

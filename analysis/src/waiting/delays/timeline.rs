@@ -14,9 +14,9 @@ const MOST_PARTNERS: usize = 256;
 /// Most meetings of several threads that a thread keeps.
 const MOST_MEETINGS: usize = 32;
 
-/// A stretch of a thread's time.
+/// A segment of a thread's timeline.
 #[derive(Clone, Debug)]
-enum Stretch {
+enum TimelineSegment {
     /// Code of this number: between calls, or in a call without waiting.
     Code(u32),
     /// Waiting, with its causes.
@@ -28,7 +28,7 @@ enum Stretch {
 struct Entry {
     /// Its end, in picoseconds.
     end: u64,
-    stretch: Stretch,
+    stretch: TimelineSegment,
 }
 
 /// Times of a thread by code, and waits by cause, in picoseconds.
@@ -40,15 +40,15 @@ pub(super) struct Components {
 
 impl Components {
     /// Adds the part `time` of a stretch of length `whole`.
-    fn add(&mut self, stretch: &Stretch, time: u64, whole: u64) {
+    fn add(&mut self, stretch: &TimelineSegment, time: u64, whole: u64) {
         match stretch {
-            Stretch::Code(code) => add(&mut self.codes, *code, time),
-            Stretch::Wait(shares) if time == whole => {
+            TimelineSegment::Code(code) => add(&mut self.codes, *code, time),
+            TimelineSegment::Wait(shares) if time == whole => {
                 for share in shares {
                     add(&mut self.waits, share.cause, share.time);
                 }
             }
-            Stretch::Wait(shares) => {
+            TimelineSegment::Wait(shares) => {
                 for share in scaled(shares.to_vec(), time) {
                     add(&mut self.waits, share.cause, share.time);
                 }
@@ -122,15 +122,15 @@ impl Timeline {
 
     /// Continues until `end` in a code. `most` is the bound on entries.
     pub(super) fn code(&mut self, code: u32, end: u64, most: usize) {
-        self.push(Stretch::Code(code), end, most);
+        self.push(TimelineSegment::Code(code), end, most);
     }
 
     /// Continues until `end` by waiting.
     pub(super) fn wait(&mut self, shares: Vec<Share>, end: u64, most: usize) {
-        self.push(Stretch::Wait(shares.into()), end, most);
+        self.push(TimelineSegment::Wait(shares.into()), end, most);
     }
 
-    fn push(&mut self, stretch: Stretch, end: u64, most: usize) {
+    fn push(&mut self, stretch: TimelineSegment, end: u64, most: usize) {
         if end <= self.at {
             return;
         }

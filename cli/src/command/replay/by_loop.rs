@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use belljar_analysis::{
-    Detail, Filter, LoopPart, LoopStructure, Part, Table, Times, loops, time_words,
+    Detail, Filter, LoopPart, LoopStructure, ProgramPart, Table, TimesMode, loops, time_words,
 };
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub(super) struct LoopOutcome {
 pub(super) fn by_loop(was: &Path, is: &Path) -> Result<Vec<LoopOutcome>> {
     let of = |path: &Path| -> Result<LoopStructure> {
         let everything = Filter::default();
-        Ok(loops(path, &everything, Detail::default(), false, Times::Read)?.0)
+        Ok(loops(path, &everything, Detail::default(), false, TimesMode::Read)?.0)
     };
     let (was, is) = (of(was)?, of(is)?);
     let mut all = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn by_loop(was: &Path, is: &Path) -> Result<Vec<LoopOutcome>> {
 }
 
 fn walk(
-    (was, is): (&[Part], &[Part]),
+    (was, is): (&[ProgramPart], &[ProgramPart]),
     (class, threads): (usize, u64),
     depth: usize,
     all: &mut Vec<LoopOutcome>,
@@ -78,10 +78,10 @@ fn walk(
     }
 }
 
-fn in_loops(parts: &[Part]) -> impl Iterator<Item = &LoopPart> {
+fn in_loops(parts: &[ProgramPart]) -> impl Iterator<Item = &LoopPart> {
     parts.iter().filter_map(|part| match part {
-        Part::Loop(part) => Some(part),
-        Part::Sequence(_) => None,
+        ProgramPart::Loop(part) => Some(part),
+        ProgramPart::Sequence(_) => None,
     })
 }
 

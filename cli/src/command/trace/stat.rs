@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use belljar_analysis::{Filter, Ratio, Statistics, Times};
+use belljar_analysis::{Filter, Ratio, Statistics, TimesMode};
 use belljar_cluster::plan;
 use belljar_trace::{TRACE_FILE, TraceState};
 use clap::Args;
@@ -53,14 +53,14 @@ pub(crate) struct StatArguments {
 pub(super) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
     let of = |path: &Path| -> Result<(Statistics, TraceState)> {
         Ok(match counted(&arguments.filter, path, arguments.counts)? {
-            (wanted, Times::Read) => {
+            (wanted, TimesMode::Read) => {
                 let mut found = belljar_analysis::statistics(path, &wanted)?;
                 if arguments.efficiency {
                     efficiency::add_ideal(&mut found.0, path)?;
                 }
                 found
             }
-            (wanted, Times::Unread) => belljar_analysis::counts(path, &wanted)?,
+            (wanted, TimesMode::Unread) => belljar_analysis::counts(path, &wanted)?,
         })
     };
     let [trace] = arguments.traces.as_slice() else {
