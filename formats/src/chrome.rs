@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::records::calls::Call;
+use crate::records::calls::ExportedCall;
 use crate::records::described::{self, Value};
 use crate::records::source::Source;
 
@@ -38,7 +38,7 @@ fn microseconds(ps: u64) -> String {
 }
 
 /// Formats the events of a call, and of its process if that is new.
-fn lines(source: &Source, call: &Call, fresh: bool) -> Vec<String> {
+fn lines(source: &Source, call: &ExportedCall, fresh: bool) -> Vec<String> {
     let (pid, tid) = (call.process, call.event.thread);
     let mut lines = Vec::new();
     if fresh {

@@ -33,8 +33,8 @@ pub use builder::{ImportError, Imported, Rates};
 pub use format::Format;
 pub use messages::Messages;
 pub use records::{
-    Call, Collected, ExportError, Group, LeftOut, Other, Part, Places, Record, Root, Source,
-    Thread, Window,
+    Collected, ExportError, ExportedCall, ExportedCommunicator, ExportedMessage, ExportedThread,
+    LeftOut, Other, Places, Record, Root, Source, Window,
 };
 
 /// Writes a trace of the file at `path` to `out`, a new file, under the name `name`. Without `format`, the content decides. Temporary files are created in the folder of

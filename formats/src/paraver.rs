@@ -15,10 +15,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use self::sorter::{Entry, Sorter, WIDTH};
-use crate::records::calls::{Call, Part};
+use crate::records::calls::{ExportedCall, ExportedMessage};
 use crate::records::collective::operation;
 use crate::records::described;
-use crate::records::places::{Places, Thread};
+use crate::records::places::{ExportedThread, Places};
 use crate::records::source::Source;
 use crate::records::{ExportError, failed};
 
@@ -41,23 +41,23 @@ const OTHERS: u64 = 15;
 /// The location of a record: process, thread, node, vCPU.
 type Row = [u64; 4];
 
-/// One side of a message: its location, the call, and the completion.
+/// One side of a communication record: its location, the call, and the completion.
 #[derive(Clone, Copy, Debug)]
-struct Side {
+struct CommunicationSide {
     row: Row,
     logical: u64,
     physical: u64,
 }
 
-/// Data collected while calls come.
-struct Gathered {
+/// The data collected from calls for a Paraver trace.
+struct ParaverCollector {
     sorter: Sorter,
     /// Each thread's number in its process, in the order of first calls, and the end of its last call.
-    threads: BTreeMap<Thread, (u64, u64)>,
+    threads: BTreeMap<ExportedThread, (u64, u64)>,
     /// Number of threads of each process.
     counts: BTreeMap<u32, u64>,
     /// Messages with only one side so far, by number; true for the sender's side.
-    sides: BTreeMap<u64, (bool, Side)>,
+    sides: BTreeMap<u64, (bool, CommunicationSide)>,
     /// vCPUs of each node.
     vcpus: Vec<u64>,
     functions: BTreeMap<u16, &'static str>,
@@ -70,7 +70,7 @@ struct Gathered {
 /// # Errors
 /// Returns [`ExportError`] if a file cannot be written.
 pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
-    let mut gathered = Gathered {
+    let mut gathered = ParaverCollector {
         sorter: Sorter::new(out.to_owned()),
         threads: BTreeMap::new(),
         counts: BTreeMap::new(),
@@ -86,7 +86,7 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
     }
     source.left_out().alone += gathered.alone + gathered.sides.len() as u64;
     let places = source.places();
-    let rows = Rows::new(&gathered, places);
+    let rows = ObjectNumbers::new(&gathered, places);
     let write = |name: &str, content: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
         let path = out.join(name);
         let written = File::create(&path).and_then(|file| {
@@ -108,10 +108,10 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
     written.map_err(failed(&path))
 }
 
-impl Gathered {
+impl ParaverCollector {
     /// Returns a call's thread and its row, and the end of the previous call.
-    fn row(&mut self, call: &Call) -> (Thread, Row, Option<u64>) {
-        let thread = Thread {
+    fn row(&mut self, call: &ExportedCall) -> (ExportedThread, Row, Option<u64>) {
+        let thread = ExportedThread {
             process: call.process,
             thread: call.event.thread,
         };
@@ -132,7 +132,7 @@ impl Gathered {
         (thread, row, known.map(|(_, ended)| ended))
     }
 
-    fn call(&mut self, source: &Source, call: &Call) -> io::Result<()> {
+    fn call(&mut self, source: &Source, call: &ExportedCall) -> io::Result<()> {
         let (thread, row, before) = self.row(call);
         let name = call.event.name();
         self.functions.insert(call.event.function, name);
@@ -160,7 +160,7 @@ impl Gathered {
                 described::received
             };
             for part in records.iter().filter_map(part) {
-                let side = Side {
+                let side = CommunicationSide {
                     row,
                     logical: entry,
                     physical: at,
@@ -185,7 +185,12 @@ impl Gathered {
     }
 
     /// Adds one side of a message; with the other one it becomes a record.
-    fn side(&mut self, sends: bool, part: &Part, side: Side) -> io::Result<()> {
+    fn side(
+        &mut self,
+        sends: bool,
+        part: &ExportedMessage,
+        side: CommunicationSide,
+    ) -> io::Result<()> {
         let Some(number) = part.message else {
             self.alone += 1;
             return Ok(());
@@ -237,7 +242,7 @@ fn state(function: &str) -> u64 {
 }
 
 /// Numbers of processes, threads and vCPUs in records.
-struct Rows {
+struct ObjectNumbers {
     /// Each process's application and task, from 1.
     tasks: Vec<(u64, u64)>,
     /// Most threads of each process.
@@ -246,8 +251,8 @@ struct Rows {
     first_vcpu: Vec<u64>,
 }
 
-impl Rows {
-    fn new(gathered: &Gathered, places: &Places) -> Self {
+impl ObjectNumbers {
+    fn new(gathered: &ParaverCollector, places: &Places) -> Self {
         let mut tasks: Vec<(u64, u64)> = Vec::new();
         for (member, _) in places.processes() {
             // Jobs without a process in the trace have no application.
@@ -278,7 +283,12 @@ impl Rows {
     }
 
     /// Writes the first line, and one for each communicator.
-    fn head(&self, gathered: &Gathered, places: &Places, out: &mut dyn Write) -> io::Result<()> {
+    fn head(
+        &self,
+        gathered: &ParaverCollector,
+        places: &Places,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let list =
             |numbers: &mut dyn Iterator<Item = String>| numbers.collect::<Vec<_>>().join(",");
         let nodes = list(&mut gathered.vcpus.iter().map(u64::to_string));

@@ -10,10 +10,10 @@ mod proto;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use self::proto::Message;
-use crate::records::calls::Call;
+use self::proto::ProtoMessage;
+use crate::records::calls::ExportedCall;
 use crate::records::described::{self, NAMES, Value};
-use crate::records::places::Thread;
+use crate::records::places::ExportedThread;
 use crate::records::source::Source;
 
 /// The sequence of all packets.
@@ -54,7 +54,7 @@ struct Packets<'a> {
     out: &'a mut dyn Write,
     functions: BTreeSet<u16>,
     /// The track of each thread.
-    threads: BTreeMap<Thread, u64>,
+    threads: BTreeMap<ExportedThread, u64>,
     processes: BTreeSet<u32>,
     begun: bool,
 }
@@ -85,38 +85,38 @@ fn process_track(process: u32) -> u64 {
 }
 
 /// Creates a name with its number.
-fn named(number: u64, name: &str) -> Message {
-    let mut message = Message::default();
+fn named(number: u64, name: &str) -> ProtoMessage {
+    let mut message = ProtoMessage::default();
     message.number(1, number).text(2, name);
     message
 }
 
 impl Packets<'_> {
-    fn put(&mut self, packet: &mut Message) -> io::Result<()> {
+    fn put(&mut self, packet: &mut ProtoMessage) -> io::Result<()> {
         packet.number(field::SEQUENCE, SEQUENCE);
         let flags = if self.begun { NEEDS_NAMES } else { CLEARED };
         packet.number(field::FLAGS, flags);
         self.begun = true;
-        let mut trace = Message::default();
+        let mut trace = ProtoMessage::default();
         trace.message(field::PACKET, packet);
         self.out.write_all(trace.as_bytes())
     }
 
     /// Writes the names that all traces have.
     fn begin(&mut self) -> io::Result<()> {
-        let mut names = Message::default();
+        let mut names = ProtoMessage::default();
         names.message(field::NAMES, &named(RECEIVED, "message received"));
         for (number, name) in (1..).zip(NAMES) {
             names.message(field::ANNOTATION_NAMES, &named(number, name));
         }
-        let mut packet = Message::default();
+        let mut packet = ProtoMessage::default();
         packet.message(field::INTERNED, &names);
         self.put(&mut packet)
     }
 
     /// Returns the track of a call's thread. The thread and its process are written if they are new.
-    fn track(&mut self, source: &Source, call: &Call) -> io::Result<u64> {
-        let thread = Thread {
+    fn track(&mut self, source: &Source, call: &ExportedCall) -> io::Result<u64> {
+        let thread = ExportedThread {
             process: call.process,
             thread: call.event.thread,
         };
@@ -127,13 +127,13 @@ impl Packets<'_> {
                 0 => format!("rank {} on node{node}", member.rank),
                 job => format!("job {job}, rank {} on node{node}", member.rank),
             });
-            let mut process = Message::default();
+            let mut process = ProtoMessage::default();
             process.number(1, pid).text(6, &name);
-            let mut track = Message::default();
+            let mut track = ProtoMessage::default();
             track
                 .number(1, process_track(call.process))
                 .message(3, &process);
-            self.put(Message::default().message(field::TRACK, &track))?;
+            self.put(ProtoMessage::default().message(field::TRACK, &track))?;
         }
         let next = THREADS + self.threads.len() as u64;
         if let Some(known) = self.threads.get(&thread) {
@@ -144,20 +144,20 @@ impl Packets<'_> {
             0 => (pid, "main thread".to_owned()),
             number => (next, format!("thread {number}")),
         };
-        let mut of = Message::default();
+        let mut of = ProtoMessage::default();
         of.number(1, pid).number(2, tid).text(5, &name);
-        let mut own = Message::default();
+        let mut own = ProtoMessage::default();
         own.number(1, next).message(4, &of);
         own.number(5, process_track(call.process));
-        self.put(Message::default().message(field::TRACK, &own))?;
+        self.put(ProtoMessage::default().message(field::TRACK, &own))?;
         Ok(next)
     }
 
-    fn call(&mut self, source: &Source, call: &Call, track: u64) -> io::Result<()> {
+    fn call(&mut self, source: &Source, call: &ExportedCall, track: u64) -> io::Result<()> {
         let name = u64::from(call.event.function) + 1;
-        let mut packet = Message::default();
+        let mut packet = ProtoMessage::default();
         if self.functions.insert(call.event.function) {
-            let mut names = Message::default();
+            let mut names = ProtoMessage::default();
             names.message(field::NAMES, &named(name, call.event.name()));
             packet.message(field::INTERNED, &names);
         }
@@ -184,29 +184,29 @@ impl Packets<'_> {
             if let Some(message) = part.message {
                 event.fixed(field::EVENT_ENDING_FLOWS, message);
             }
-            self.event(Message::default(), exit, &event)?;
+            self.event(ProtoMessage::default(), exit, &event)?;
         }
-        self.event(Message::default(), exit, &self::event(END, track))
+        self.event(ProtoMessage::default(), exit, &self::event(END, track))
     }
 
     /// Writes an event at a time in nanoseconds.
-    fn event(&mut self, mut packet: Message, at: u64, event: &Message) -> io::Result<()> {
+    fn event(&mut self, mut packet: ProtoMessage, at: u64, event: &ProtoMessage) -> io::Result<()> {
         packet.number(field::TIMESTAMP, at);
         packet.message(field::TRACK_EVENT, event);
         self.put(&mut packet)
     }
 }
 
-fn event(kind: u64, track: u64) -> Message {
-    let mut event = Message::default();
+fn event(kind: u64, track: u64) -> ProtoMessage {
+    let mut event = ProtoMessage::default();
     event.number(field::EVENT_TYPE, kind);
     event.number(field::EVENT_TRACK, track);
     event
 }
 
 /// Adds an argument to a slice.
-fn annotate(event: &mut Message, name: &'static str, value: Value) {
-    let mut annotation = Message::default();
+fn annotate(event: &mut ProtoMessage, name: &'static str, value: Value) {
+    let mut annotation = ProtoMessage::default();
     if let Some(number) = NAMES.iter().position(|own| *own == name) {
         annotation.number(1, number as u64 + 1);
     }

@@ -20,9 +20,9 @@ pub(crate) mod places;
 /// A trace, call by call.
 pub(crate) mod source;
 
-pub use calls::{Call, Collected, Other, Part, Record, Root};
+pub use calls::{Collected, ExportedCall, ExportedMessage, Other, Record, Root};
 pub use error::ExportError;
 pub(crate) use error::failed;
 pub use left_out::LeftOut;
-pub use places::{Group, Places, Thread, Window};
+pub use places::{ExportedCommunicator, ExportedThread, Places, Window};
 pub use source::Source;

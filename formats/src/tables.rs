@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use belljar_archive::ProbesReader;
 use belljar_trace::{PROBES_FILE, TraceError};
 
-use self::rows::{Numbers, Rows};
-pub use self::schema::{Column, Kind, Table};
+use self::rows::{RowNumbers, RowWriter};
+pub use self::schema::{Column, ColumnType, ExportTable};
 use crate::records::ExportError;
 use crate::records::source::Source;
 
@@ -69,7 +69,7 @@ pub trait Sheets {
     ///
     /// # Errors
     /// Returns [`ExportError`] if the row cannot be added.
-    fn row(&mut self, table: Table, cells: &[Cell<'_>]) -> Result<(), ExportError>;
+    fn row(&mut self, table: ExportTable, cells: &[Cell<'_>]) -> Result<(), ExportError>;
 
     /// Ends the rows.
     ///
@@ -92,7 +92,7 @@ pub fn write(
         Encoding::Csv => Box::new(csv::Csv::create(out)?),
         Encoding::Parquet => Box::new(parquet::Parquet::create(out)?),
     };
-    let mut numbers = Numbers::default();
+    let mut numbers = RowNumbers::default();
     while next(source, &mut numbers, sheets.as_mut())? {}
     last(source, trace, &mut numbers, sheets.as_mut())?;
     sheets.finish()
@@ -101,13 +101,13 @@ pub fn write(
 /// Adds the rows of the next call; returns true if there was one.
 fn next(
     source: &mut Source,
-    numbers: &mut Numbers,
+    numbers: &mut RowNumbers,
     sheets: &mut dyn Sheets,
 ) -> Result<bool, ExportError> {
     let Some(call) = source.next_call() else {
         return Ok(false);
     };
-    Rows { sheets, numbers }.call(source, &call)?;
+    RowWriter { sheets, numbers }.call(source, &call)?;
     Ok(true)
 }
 
@@ -115,10 +115,10 @@ fn next(
 fn last(
     source: &Source,
     trace: &Path,
-    numbers: &mut Numbers,
+    numbers: &mut RowNumbers,
     sheets: &mut dyn Sheets,
 ) -> Result<(), ExportError> {
-    let mut rows = Rows { sheets, numbers };
+    let mut rows = RowWriter { sheets, numbers };
     rows.communicators(source.places())?;
     let probes = trace.with_file_name(PROBES_FILE);
     if probes.exists() {
@@ -133,7 +133,7 @@ fn last(
 pub struct TableReader {
     trace: PathBuf,
     source: Source,
-    numbers: Numbers,
+    numbers: RowNumbers,
     over: bool,
 }
 
@@ -146,7 +146,7 @@ impl TableReader {
         Ok(Self {
             trace: trace.to_owned(),
             source: Source::open(trace)?,
-            numbers: Numbers::default(),
+            numbers: RowNumbers::default(),
             over: false,
         })
     }

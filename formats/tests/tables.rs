@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use belljar_archive::TraceReader;
 use belljar_formats::Source;
-use belljar_formats::tables::{self, Encoding, Table};
+use belljar_formats::tables::{self, Encoding, ExportTable};
 
 /// Prints the tables of a folder as CSV does, with missing values empty.
 const READ: &str = r#"
@@ -36,7 +36,7 @@ fn written(trace: &Path, folder: &Path, encoding: Encoding) -> PathBuf {
 }
 
 /// Returns the rows of a table, by the names of its columns.
-fn rows(folder: &Path, table: Table) -> Vec<BTreeMap<String, String>> {
+fn rows(folder: &Path, table: ExportTable) -> Vec<BTreeMap<String, String>> {
     let path = folder.join(format!("{}.csv", table.name()));
     let mut reader = csv::Reader::from_path(path).expect("a table");
     let rows = reader.deserialize();
@@ -52,7 +52,7 @@ fn tables_have_the_calls_and_both_sides_of_messages() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = program::stencil(folder.path(), 30);
     let out = written(&trace, folder.path(), Encoding::Csv);
-    let calls = rows(&out, Table::Calls);
+    let calls = rows(&out, ExportTable::Calls);
     let mut read = 0;
     for (event, row) in TraceReader::open(&trace).expect("a trace").zip(&calls) {
         assert_eq!(row["function"], event.name());
@@ -62,7 +62,7 @@ fn tables_have_the_calls_and_both_sides_of_messages() {
         read += 1;
     }
     assert_eq!(read, calls.len());
-    let messages = rows(&out, Table::Messages);
+    let messages = rows(&out, ExportTable::Messages);
     let mut sides: BTreeMap<u64, Vec<_>> = BTreeMap::new();
     for row in &messages {
         let ends = (number(row, "rank"), number(row, "peer_rank"));
@@ -79,8 +79,8 @@ fn tables_have_the_calls_and_both_sides_of_messages() {
         assert_eq!((receive.as_str(), send.as_str()), ("receive", "send"));
         assert_eq!((ends, *bytes), (&(*from, *to), 8192));
     }
-    assert_eq!(rows(&out, Table::Collectives).len(), 6 * (30 + 8));
-    assert_eq!(rows(&out, Table::Communicators).len(), 6);
+    assert_eq!(rows(&out, ExportTable::Collectives).len(), 6 * (30 + 8));
+    assert_eq!(rows(&out, ExportTable::Communicators).len(), 6);
 }
 
 #[test]
@@ -88,23 +88,23 @@ fn what_is_not_known_is_empty() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = program::small(folder.path());
     let out = written(&trace, folder.path(), Encoding::Csv);
-    let calls = rows(&out, Table::Calls);
+    let calls = rows(&out, ExportTable::Calls);
     let last = calls.last().expect("a call");
     assert_eq!((last["exit_ps"].as_str(), last["site"].as_str()), ("", ""));
-    let messages = rows(&out, Table::Messages);
+    let messages = rows(&out, ExportTable::Messages);
     // A receive without a status has no row, and later messages on its channel have no number.
     let told: Vec<_> = messages
         .iter()
         .map(|row| (&row["side"][..], &row["tag"][..]))
         .collect();
     assert_eq!(told, [("send", "5"), ("send", "6"), ("receive", "5")]);
-    let frames = rows(&out, Table::Sites);
+    let frames = rows(&out, ExportTable::Sites);
     let frames: Vec<_> = frames
         .iter()
         .map(|it| (&it["file"][..], &it["build_id"][..]))
         .collect();
     assert_eq!(frames, [("/opt/small", "ab01"), ("", "")]);
-    let accesses = rows(&out, Table::Accesses);
+    let accesses = rows(&out, ExportTable::Accesses);
     let [put] = &accesses[..] else {
         panic!("one access: {accesses:?}");
     };
@@ -121,7 +121,7 @@ fn parquet_has_the_same_tables() {
     let trace = program::stencil(folder.path(), 3000);
     let values = written(&trace, folder.path(), Encoding::Csv);
     let columns = written(&trace, folder.path(), Encoding::Parquet);
-    for table in Table::ALL {
+    for table in ExportTable::ALL {
         let path = columns.join(format!("{}.parquet", table.name()));
         let Some(ended) = python::read("pyarrow.parquet", READ, &path) else {
             return;

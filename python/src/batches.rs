@@ -9,7 +9,7 @@ use arrow_array::builder::{Int64Builder, StringBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use belljar_formats::ExportError;
-use belljar_formats::tables::{Cell, Kind, Sheets, Table, TableReader};
+use belljar_formats::tables::{Cell, ColumnType, ExportTable, Sheets, TableReader};
 use belljar_trace::TraceError;
 
 /// Limit on the rows of a batch, apart from the last call's rows.
@@ -23,11 +23,11 @@ enum ColumnBuilder {
 }
 
 impl ColumnBuilder {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ColumnType) -> Self {
         match kind {
-            Kind::Unsigned => Self::Unsigned(UInt64Builder::new()),
-            Kind::Signed => Self::Signed(Int64Builder::new()),
-            Kind::Text => Self::Text(StringBuilder::new()),
+            ColumnType::Unsigned => Self::Unsigned(UInt64Builder::new()),
+            ColumnType::Signed => Self::Signed(Int64Builder::new()),
+            ColumnType::Text => Self::Text(StringBuilder::new()),
         }
     }
 
@@ -53,13 +53,13 @@ impl ColumnBuilder {
 
 /// The selected columns of a table.
 struct Columns {
-    table: Table,
+    table: ExportTable,
     wanted: Vec<(usize, ColumnBuilder)>,
     rows: usize,
 }
 
 impl Sheets for Columns {
-    fn row(&mut self, table: Table, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+    fn row(&mut self, table: ExportTable, cells: &[Cell<'_>]) -> Result<(), ExportError> {
         if table == self.table {
             self.rows += 1;
             for (at, builder) in &mut self.wanted {
@@ -85,16 +85,16 @@ impl Batches {
     /// Opens a table of the trace at `trace`, with these columns by index.
     pub(crate) fn open(
         trace: &Path,
-        table: Table,
+        table: ExportTable,
         columns: Vec<usize>,
     ) -> Result<Self, TraceError> {
         let all = table.columns();
         let field = |at: &usize| {
             let column = all[*at];
             let kind = match column.kind {
-                Kind::Unsigned => DataType::UInt64,
-                Kind::Signed => DataType::Int64,
-                Kind::Text => DataType::Utf8,
+                ColumnType::Unsigned => DataType::UInt64,
+                ColumnType::Signed => DataType::Int64,
+                ColumnType::Text => DataType::Utf8,
             };
             Field::new(column.name, kind, true)
         };

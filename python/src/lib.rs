@@ -8,7 +8,7 @@ mod batches;
 
 use std::path::PathBuf;
 
-use belljar_formats::tables::Table as TableKind;
+use belljar_formats::tables::ExportTable as TableKind;
 use belljar_trace::TRACE_FILE;
 use pyo3::exceptions::{PyKeyError, PyOSError};
 use pyo3::prelude::*;

@@ -15,7 +15,7 @@ mod pages;
 use std::collections::BTreeMap;
 
 use belljar_analysis::{CallWait, CallingThread, Survey, WaitCollector, WaitKind, argument_words};
-use belljar_formats::{Call, Part, Record, Source};
+use belljar_formats::{ExportedCall, ExportedMessage, Record, Source};
 use belljar_job::Member;
 use belljar_mpi::Meaning;
 use belljar_sim::figures::counted;
@@ -77,7 +77,7 @@ impl From<&CallingThread> for TimelineRow {
 }
 
 impl TimelineRow {
-    fn of(call: &Call, source: &Source) -> Option<Self> {
+    fn of(call: &ExportedCall, source: &Source) -> Option<Self> {
         let (member, _) = *source.places().processes().get(call.process as usize)?;
         Some(Self {
             job: member.job,
@@ -268,7 +268,7 @@ impl Filling {
         number
     }
 
-    fn call(&mut self, call: &Call, row: usize, source: &Source) {
+    fn call(&mut self, call: &ExportedCall, row: usize, source: &Source) {
         let entry = source.picoseconds(call.entry);
         let exit = call.exit.map(|exit| source.picoseconds(exit));
         let function = self.function(call.event.name(), call.event.meaning());
@@ -308,7 +308,7 @@ impl Filling {
     }
 
     /// Adds one side of a message, which becomes a message with the other one.
-    fn side(&mut self, part: &Part, here: (usize, u64), sends: bool) {
+    fn side(&mut self, part: &ExportedMessage, here: (usize, u64), sends: bool) {
         let Some(number) = part.message else { return };
         let (own, other) = match sends {
             true => (&mut self.sent, &mut self.received),
@@ -389,7 +389,7 @@ impl Filling {
 }
 
 /// Describes a call.
-fn words(call: &Call) -> String {
+fn words(call: &ExportedCall) -> String {
     let mut words = argument_words(&call.event);
     if call.event.calls() > 1 {
         words.push_str(&format!(

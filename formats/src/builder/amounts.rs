@@ -21,9 +21,9 @@ pub(crate) enum Counting {
     Members,
 }
 
-/// A process's part in an operation, as recorded.
+/// A process's amounts of data in a collective operation, as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct CollectiveAmounts {
     pub(crate) operation: Operation,
     /// Bytes sent and received.
     pub(crate) sent: u64,
@@ -72,7 +72,7 @@ pub(crate) fn has_pieces(operation: Operation) -> bool {
     )
 }
 
-impl Part {
+impl CollectiveAmounts {
     /// Returns the contents of the buffers, for a call.
     pub(crate) fn amounts(self, counting: Counting) -> (Amount, Amount) {
         let whole = |bytes| Amount::whole(Some(bytes));
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     fn bytes(operation: Operation, (sent, received): (u64, u64), rank: u32) -> [Option<u64>; 2] {
-        let part = Part {
+        let part = CollectiveAmounts {
             operation,
             sent,
             received,
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn pieces_are_equal_and_add_up() {
-        let part = Part {
+        let part = CollectiveAmounts {
             operation: Operation::Alltoallv,
             sent: 10,
             received: 3,

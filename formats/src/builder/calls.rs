@@ -30,9 +30,9 @@ impl Functions {
     }
 }
 
-/// The calling thread.
+/// The thread of an imported call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ImportedThread {
     pub(crate) node: u32,
     pub(crate) process: u32,
     pub(crate) thread: u32,
@@ -40,7 +40,11 @@ pub(crate) struct Place {
 }
 
 /// Creates a call with only its caller and its times.
-pub(crate) fn blank(place: Place, function: u16, (entry, exit): (u64, Option<u64>)) -> Event {
+pub(crate) fn blank(
+    place: ImportedThread,
+    function: u16,
+    (entry, exit): (u64, Option<u64>),
+) -> Event {
     Event {
         node: place.node,
         vcpu: 0,
@@ -72,9 +76,9 @@ pub(crate) fn blank(place: Place, function: u16, (entry, exit): (u64, Option<u64
     }
 }
 
-/// A message, seen from one side.
+/// A message of an imported call, seen from one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
+pub(crate) struct ImportedMessage {
     pub(crate) peer: Peer,
     /// `None` for any.
     pub(crate) tag: Option<i32>,
@@ -83,7 +87,7 @@ pub(crate) struct Message {
     pub(crate) communicator: Option<u32>,
 }
 
-impl Message {
+impl ImportedMessage {
     /// Returns the operation that sends or receives it.
     pub(crate) fn transfer(self, direction: Direction, phase: Phase) -> Transfer {
         Transfer {
@@ -113,10 +117,10 @@ impl Message {
 }
 
 /// Creates a completed request, of a received message or of any other operation.
-pub(crate) fn completion(request: u64, received: Option<Message>) -> Completion {
+pub(crate) fn completion(request: u64, received: Option<ImportedMessage>) -> Completion {
     Completion {
         request,
-        status: received.and_then(Message::status),
+        status: received.and_then(ImportedMessage::status),
         received: received.map_or(0, |message| message.bytes),
         exact: true,
         ending: Ending::Well,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_trace::{Event, Fact, Launch, Making, NewCommunicator, WORLD};
 
-use crate::builder::calls::{Functions, Place, blank};
+use crate::builder::calls::{Functions, ImportedThread, blank};
 
 /// The first number of a created communicator: 0 is `MPI_COMM_WORLD`, 1 `MPI_COMM_SELF`.
 const FIRST_MADE: u32 = 2;
@@ -28,9 +28,9 @@ pub(crate) fn nodes(ranks: u32) -> u32 {
 }
 
 /// Returns the node and process of a rank: each rank has a node, within the limit of nodes.
-pub(crate) fn place(rank: u32, ranks: u32) -> Place {
+pub(crate) fn place(rank: u32, ranks: u32) -> ImportedThread {
     let together = on_a_node(ranks);
-    Place {
+    ImportedThread {
         node: rank / together,
         process: rank % together,
         thread: 0,
@@ -44,7 +44,7 @@ fn on_a_node(ranks: u32) -> u32 {
 
 /// Communicators that are created together.
 #[derive(Debug, Default)]
-struct Split {
+struct CommunicatorSplit {
     /// The communicator of each member, and its rank there.
     members: BTreeMap<u32, (u32, u32)>,
 }
@@ -64,7 +64,7 @@ struct Meeting {
 pub(crate) struct Layout {
     ranks: u32,
     next: u32,
-    splits: Vec<Split>,
+    splits: Vec<CommunicatorSplit>,
     /// Number of steps taken to find splits with space.
     work: u64,
     meetings: Vec<Meeting>,
@@ -92,7 +92,8 @@ impl Layout {
         if !sound || members.is_empty() {
             return None;
         }
-        let free = |split: &Split| members.iter().all(|it| !split.members.contains_key(it));
+        let free =
+            |split: &CommunicatorSplit| members.iter().all(|it| !split.members.contains_key(it));
         let index = match self.splits.iter().position(free) {
             Some(index) => index,
             None if self.splits.len() >= MOST_SPLITS
@@ -101,7 +102,7 @@ impl Layout {
                 return None;
             }
             None => {
-                self.splits.push(Split::default());
+                self.splits.push(CommunicatorSplit::default());
                 self.splits.len() - 1
             }
         };
@@ -135,7 +136,7 @@ impl Layout {
     pub(crate) fn opening<E>(
         &self,
         functions: &Functions,
-        (place, at): (Place, u64),
+        (place, at): (ImportedThread, u64),
         mut to: impl FnMut(&Event) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut tell = |name: &str, fact: Fact| {

@@ -18,9 +18,9 @@ const MEMORY: u64 = 64 << 20;
 /// Least and most bytes of a piece.
 const PIECE: (u64, u64) = (4 << 10, 256 << 10);
 
-/// A thread's calls in the file.
+/// The range of a thread's calls in the file.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct SpoolRange {
     at: u64,
     end: u64,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Spool {
     path: PathBuf,
     file: BufWriter<File>,
     length: u64,
-    stretches: Vec<Stretch>,
+    stretches: Vec<SpoolRange>,
     record: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ impl Spool {
     /// Begins another thread, to which the following calls belong.
     pub(crate) fn begin_thread(&mut self) {
         let at = self.length;
-        self.stretches.push(Stretch { at, end: at });
+        self.stretches.push(SpoolRange { at, end: at });
     }
 
     /// Adds a call of the thread, which is not entered before the previous one.
@@ -109,13 +109,13 @@ fn place(event: &Event) -> (u64, u32) {
 /// Data of a thread that was read and not passed on yet.
 #[derive(Debug)]
 struct Piece {
-    stretch: Stretch,
+    stretch: SpoolRange,
     bytes: Vec<u8>,
     used: usize,
 }
 
 impl Piece {
-    fn of(stretch: Stretch) -> Self {
+    fn of(stretch: SpoolRange) -> Self {
         Self {
             stretch,
             bytes: Vec::new(),
@@ -159,7 +159,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::calls::{Place, blank};
+    use crate::builder::calls::{ImportedThread, blank};
 
     #[test]
     fn threads_become_one_order() {
@@ -168,7 +168,7 @@ mod tests {
         for rank in 0..3u32 {
             spool.begin_thread();
             for turn in 0..2000u64 {
-                let place = Place {
+                let place = ImportedThread {
                     node: rank,
                     process: 0,
                     thread: 0,

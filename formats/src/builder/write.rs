@@ -18,7 +18,7 @@ use crate::format::Format;
 
 /// The sums of a node.
 #[derive(Debug, Default)]
-struct Sums {
+struct NodeSums {
     end: u64,
     processes: BTreeMap<u32, (u32, u64)>,
     counters: Counters,
@@ -33,7 +33,7 @@ pub(crate) fn write(
 ) -> Result<Imported, ImportError> {
     let header = TraceHeader::new(name, &vec![clock; nodes as usize]);
     let mut writer = TraceWriter::create(out, &header, false)?;
-    let mut sums: Vec<Sums> = (0..nodes).map(|_| Sums::default()).collect();
+    let mut sums: Vec<NodeSums> = (0..nodes).map(|_| NodeSums::default()).collect();
     let mut calls = 0;
     spool.merge(|mut event| {
         write_out(&mut event);
@@ -62,7 +62,7 @@ pub(crate) fn write(
     })
 }
 
-fn summary(sums: Vec<Sums>) -> TraceSummary {
+fn summary(sums: Vec<NodeSums>) -> TraceSummary {
     let nodes = (0u32..).zip(sums).map(|(node, sums)| NodeSummary {
         node,
         end: sums.end,

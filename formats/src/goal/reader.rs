@@ -22,7 +22,7 @@ use std::path::Path;
 use belljar_sim::Frequency;
 use belljar_sim::figures::counted_as;
 
-use self::schedule::{Counts, Rank};
+use self::schedule::{Counts, RankSchedule};
 use crate::builder::calls::Functions;
 use crate::builder::layout::{self, Layout};
 use crate::builder::spool::Spool;
@@ -99,7 +99,11 @@ struct Sink {
 
 impl Sink {
     /// Adds a rank's operations, out of `ranks` ranks.
-    fn rank(&mut self, (rank, ranks): (u32, u32), operations: &Rank) -> Result<(), ImportError> {
+    fn rank(
+        &mut self,
+        (rank, ranks): (u32, u32),
+        operations: &RankSchedule,
+    ) -> Result<(), ImportError> {
         let layout = Layout::new(ranks);
         let to = (&self.functions, &mut self.spool);
         calls::calls(

@@ -9,7 +9,7 @@ mod schedule;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use crate::messages::{Message, Messages};
-use schedule::{Kind, Schedule};
+use schedule::{RankOperation, Schedule};
 
 /// The first bytes of the binary form.
 const MAGIC: u64 = 4223;
@@ -30,13 +30,13 @@ pub fn write_goal(messages: &Messages<'_>, out: &mut dyn Write) -> io::Result<()
         let mut edges = schedule.edges.iter().peekable();
         for (number, kind) in (0u32..).zip(&schedule.operations) {
             match kind {
-                Kind::Send(Message { to, tag, bytes, .. }) => {
+                RankOperation::Send(Message { to, tag, bytes, .. }) => {
                     writeln!(out, "l{number}: send {bytes}b to {to} tag {tag}")?;
                 }
-                Kind::Receive(Message {
+                RankOperation::Receive(Message {
                     from, tag, bytes, ..
                 }) => writeln!(out, "l{number}: recv {bytes}b from {from} tag {tag}")?,
-                Kind::Work(units) => writeln!(out, "l{number}: calc {units}")?,
+                RankOperation::Work(units) => writeln!(out, "l{number}: calc {units}")?,
             }
             while let Some(edge) = edges.next_if(|edge| edge.later == number) {
                 let word = if edge.started {
@@ -87,7 +87,7 @@ fn write_places(places: &[(u64, u64)], out: &mut dyn Write) -> io::Result<()> {
 
 /// The followers of an operation.
 #[derive(Clone, Debug, Default)]
-struct Waiting {
+struct Followers {
     complete: Vec<u32>,
     started: Vec<u32>,
     /// The number of operations that it waits for.
@@ -96,7 +96,7 @@ struct Waiting {
 
 /// Encodes a rank's schedule: the operations without prerequisites, all operations, and the followers of each.
 fn encoded(schedule: &Schedule) -> Vec<u8> {
-    let mut waiting = vec![Waiting::default(); schedule.operations.len()];
+    let mut waiting = vec![Followers::default(); schedule.operations.len()];
     for edge in &schedule.edges {
         waiting[edge.later as usize].needs += 1;
         let earlier = &mut waiting[edge.earlier as usize];
@@ -125,11 +125,11 @@ fn encoded(schedule: &Schedule) -> Vec<u8> {
 }
 
 /// Encodes an operation of a rank, after `listed` followers of earlier ones.
-fn operation(kind: &Kind, waiting: &Waiting, listed: &mut u32, out: &mut Vec<u8>) {
+fn operation(kind: &RankOperation, waiting: &Followers, listed: &mut u32, out: &mut Vec<u8>) {
     let (code, peer, size, tag) = match *kind {
-        Kind::Send(of) => (1, of.to, of.bytes, of.tag),
-        Kind::Receive(of) => (2, of.from, of.bytes, of.tag),
-        Kind::Work(units) => (3, 0, units, 0),
+        RankOperation::Send(of) => (1, of.to, of.bytes, of.tag),
+        RankOperation::Receive(of) => (2, of.from, of.bytes, of.tag),
+        RankOperation::Work(units) => (3, 0, units, 0),
     };
     out.extend_from_slice(&waiting.needs.to_le_bytes());
     out.push(code);

@@ -34,10 +34,10 @@ use self::communicators::Communicators;
 use self::counts::Counts;
 use self::definitions::Definitions;
 use self::local::Local;
-use self::location::Reading;
+use self::location::LocationReader;
 use self::regions::Regions;
 use crate::builder::amounts::Counting;
-use crate::builder::calls::{Functions, Place};
+use crate::builder::calls::{Functions, ImportedThread};
 use crate::builder::spool::Spool;
 use crate::builder::{ImportError, Imported};
 use crate::format::Format;
@@ -120,7 +120,7 @@ impl Archive {
         for (rank, process) in (0u32..).zip(processes) {
             let number = on_node.entry(process.node).or_default();
             for (thread, location) in (0u32..).zip(&process.locations) {
-                let place = Place {
+                let place = ImportedThread {
                     node: process.node,
                     process: *number,
                     thread,
@@ -133,7 +133,7 @@ impl Archive {
                     true => counts.defined += 1,
                     false => counts.undefined.push(*location),
                 }
-                let mut reading = Reading::new(self, (place, &local), (spool, counts));
+                let mut reading = LocationReader::new(self, (place, &local), (spool, counts));
                 let events = self.definitions.events(*location);
                 reading.read(&file("evt"), (*location, events))?;
             }

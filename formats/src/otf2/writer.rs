@@ -24,12 +24,12 @@ use std::path::{Path, PathBuf};
 
 use self::chunks::Chunks;
 use self::contexts::Contexts;
-use self::definitions::{Content, Definitions};
+use self::definitions::{Definitions, DefinitionsInput};
 use self::events::Events;
-use self::place::Place;
+use self::place::Otf2Location;
 use crate::otf2::numbers::{NOT_COMPRESSED, POSIX};
-use crate::records::calls::Call;
-use crate::records::places::Thread;
+use crate::records::calls::ExportedCall;
+use crate::records::places::ExportedThread;
 use crate::records::source::Source;
 use crate::records::{ExportError, failed};
 
@@ -45,7 +45,7 @@ const EVENT_CHUNK: u64 = 1 << 20;
 #[derive(Debug)]
 struct Written {
     folder: PathBuf,
-    threads: BTreeMap<Place, Events>,
+    threads: BTreeMap<Otf2Location, Events>,
     regions: BTreeMap<u16, u32>,
     names: Vec<&'static str>,
     contexts: Contexts,
@@ -54,7 +54,7 @@ struct Written {
 }
 
 impl Written {
-    fn thread(&mut self, place: Place) -> Result<&mut Events, ExportError> {
+    fn thread(&mut self, place: Otf2Location) -> Result<&mut Events, ExportError> {
         Ok(match self.threads.entry(place) {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(absent) => absent.insert(create(&self.folder, place)?),
@@ -62,8 +62,8 @@ impl Written {
     }
 
     /// Returns true if its site had to be left out.
-    fn call(&mut self, call: &Call) -> Result<bool, ExportError> {
-        let place = Place(Thread {
+    fn call(&mut self, call: &ExportedCall) -> Result<bool, ExportError> {
+        let place = Otf2Location(ExportedThread {
             process: call.process,
             thread: call.event.thread,
         });
@@ -103,14 +103,14 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
     }
     // A communicator's members are locations, with or without events.
     for process in 0..source.places().processes().len() as u32 {
-        written.thread(Place::main(process))?;
+        written.thread(Otf2Location::main(process))?;
     }
     let mut locations = Vec::new();
     for (place, events) in written.threads {
         locations.push((place, events.count()));
         events.finish()?;
     }
-    let content = Content {
+    let content = DefinitionsInput {
         header: source.header(),
         places: source.places(),
         ticks_per_second: source.ticks_per_second(),
@@ -124,14 +124,18 @@ pub fn write(source: &mut Source, out: &Path) -> Result<(), ExportError> {
 }
 
 /// Creates the files of a location.
-fn create(folder: &Path, place: Place) -> Result<Events, ExportError> {
+fn create(folder: &Path, place: Otf2Location) -> Result<Events, ExportError> {
     let name = |end| folder.join(format!("{}.{end}", place.location()));
     Chunks::create(&name("def"), definitions::CHUNK)?.finish()?;
     Events::create(&name("evt"), EVENT_CHUNK)
 }
 
 /// Writes the anchor file.
-fn anchor(path: &Path, content: &Content<'_>, definitions: u64) -> Result<(), ExportError> {
+fn anchor(
+    path: &Path,
+    content: &DefinitionsInput<'_>,
+    definitions: u64,
+) -> Result<(), ExportError> {
     let mut bytes = b"\x03BOTF2\0".to_vec();
     bytes.extend_from_slice(&[ANCHOR_FORMAT, TRACE_FORMAT]);
     bytes.extend_from_slice(&VERSION);

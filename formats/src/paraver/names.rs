@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use belljar_mpi::{CallKind, Object, meaning_of};
 
-use super::Rows;
+use super::ObjectNumbers;
 use crate::records::collective::named;
 use crate::records::places::Places;
 
@@ -77,7 +77,7 @@ pub(super) fn values(
 }
 
 /// Writes the names of nodes, tasks and threads.
-pub(super) fn rows(rows: &Rows, places: &Places, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn rows(rows: &ObjectNumbers, places: &Places, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "LEVEL NODE SIZE {}", rows.first_vcpu.len())?;
     for node in 0..rows.first_vcpu.len() {
         writeln!(out, "node{node}")?;

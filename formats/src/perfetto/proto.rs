@@ -5,9 +5,9 @@
 
 /// A message under construction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Message(Vec<u8>);
+pub(super) struct ProtoMessage(Vec<u8>);
 
-impl Message {
+impl ProtoMessage {
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -65,9 +65,9 @@ mod tests {
 
     #[test]
     fn fields_are_as_the_encoding_has_them() {
-        let mut inner = Message::default();
+        let mut inner = ProtoMessage::default();
         inner.number(1, 150);
-        let mut message = Message::default();
+        let mut message = ProtoMessage::default();
         message.message(3, &inner).fixed(47, 1).text(2, "hi");
         let expected = [
             0x1a, 3, 0x08, 0x96, 1, 0xf9, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0x12, 2, b'h', b'i',

@@ -9,7 +9,7 @@ use belljar_trace::Event;
 
 /// An exported call.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct ExportedCall {
     /// The call in the trace.
     pub event: Event,
     /// Its process's number among [`Places`](crate::Places).
@@ -33,9 +33,9 @@ pub struct Other {
     pub member: Member,
 }
 
-/// A message, as seen from one side.
+/// A message of an exported call, as seen from one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ExportedMessage {
     /// The communicator: its number among [`Places`](crate::Places).
     pub group: u32,
     /// The peer.
@@ -52,17 +52,17 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A message is sent; the call returns when its buffer is free.
-    Send(Part),
+    Send(ExportedMessage),
     /// A message's send begins; the request completes later.
-    SendBegun(Part, u64),
+    SendBegun(ExportedMessage, u64),
     /// The message of a request has left its buffer.
     SendCompleted(u64),
     /// A message was received.
-    Receive(Part),
+    Receive(ExportedMessage),
     /// A receive is posted.
     ReceiveBegun(u64),
     /// The message of a request was received.
-    ReceiveCompleted(Part, u64),
+    ReceiveCompleted(ExportedMessage, u64),
     /// The request's operation was cancelled.
     Cancelled(u64),
     /// A collective operation begins.

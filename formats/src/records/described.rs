@@ -2,7 +2,7 @@
 //!
 //! Names are few and fixed, so that formats may number them. Used by formats whose slices have arguments.
 
-use crate::records::calls::{Call, Collected, Other, Part, Record, Root};
+use crate::records::calls::{Collected, ExportedCall, ExportedMessage, Other, Record, Root};
 use belljar_mpi::Access;
 
 /// A value.
@@ -39,7 +39,7 @@ fn number(value: u64) -> Value {
 }
 
 /// Describes a call by itself; its messages describe the received data.
-pub(crate) fn call(call: &Call, tell: &mut Tell<'_>) {
+pub(crate) fn call(call: &ExportedCall, tell: &mut Tell<'_>) {
     tell("entry (ticks)", number(call.entry));
     if let Some(exit) = call.exit {
         let inside = call.event.duration().filter(|_| call.event.calls() > 1);
@@ -73,7 +73,7 @@ pub(crate) fn call(call: &Call, tell: &mut Tell<'_>) {
 }
 
 /// Describes a message; `side` is the name of its peer.
-pub(crate) fn message(side: &'static str, part: &Part, tell: &mut Tell<'_>) {
+pub(crate) fn message(side: &'static str, part: &ExportedMessage, tell: &mut Tell<'_>) {
     tell(side, number(part.other.member.rank.into()));
     tell("tag", Value::Number(part.tag.into()));
     tell("bytes", number(part.bytes));
@@ -105,7 +105,7 @@ fn accessed(access: Access, other: Other, (sent, received): (u64, u64), tell: &m
 }
 
 /// Returns the message that a record receives, if any.
-pub(crate) fn received(record: &Record) -> Option<&Part> {
+pub(crate) fn received(record: &Record) -> Option<&ExportedMessage> {
     match record {
         Record::Receive(part) | Record::ReceiveCompleted(part, _) => Some(part),
         _ => None,
@@ -113,7 +113,7 @@ pub(crate) fn received(record: &Record) -> Option<&Part> {
 }
 
 /// Returns the message that a record sends, if any.
-pub(crate) fn sent(record: &Record) -> Option<&Part> {
+pub(crate) fn sent(record: &Record) -> Option<&ExportedMessage> {
     match record {
         Record::Send(part) | Record::SendBegun(part, _) => Some(part),
         _ => None,

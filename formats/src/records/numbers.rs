@@ -10,7 +10,7 @@ use belljar_job::{Fact, Operation, OperationId};
 
 /// A side of a message whose partner has no record yet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Side {
+struct UnpairedSide {
     number: Option<u64>,
     /// True if it has its record.
     recorded: bool,
@@ -20,12 +20,12 @@ struct Side {
 
 /// Numbers messages.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct MessageNumbers {
     count: u64,
-    sides: BTreeMap<OperationId, Side>,
+    sides: BTreeMap<OperationId, UnpairedSide>,
 }
 
-impl Numbers {
+impl MessageNumbers {
     fn fresh(&mut self) -> u64 {
         self.count += 1;
         self.count
@@ -51,7 +51,7 @@ impl Numbers {
             Operation::Receive { .. } => None,
             _ => return None,
         };
-        let side = Side {
+        let side = UnpairedSide {
             number,
             recorded: number.is_some(),
             paired: false,

@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 use belljar_job::{Communicators, Member, Members, ProcessKey, WindowId};
 use belljar_trace::WORLD;
 
-/// A calling thread of a process.
+/// A thread of a process with exported calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Thread {
+pub struct ExportedThread {
     /// The process, by number.
     pub process: u32,
     /// The thread, by its number in the process.
     pub thread: u32,
 }
 
-/// A communicator.
+/// A communicator of exported calls.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct ExportedCommunicator {
     /// Its members, or those of the group that was seen first.
     pub members: Members,
     /// The members of the other group, if there are two.
@@ -45,8 +45,8 @@ const MOST_WINDOWS: usize = 1 << 20;
 pub struct Places {
     processes: Vec<(Member, u32)>,
     numbers: BTreeMap<Member, u32>,
-    threads: BTreeMap<Thread, u64>,
-    groups: Vec<Group>,
+    threads: BTreeMap<ExportedThread, u64>,
+    groups: Vec<ExportedCommunicator>,
     by_identity: BTreeMap<u32, u32>,
     windows: Vec<Window>,
     by_window: BTreeMap<WindowId, u32>,
@@ -79,12 +79,12 @@ impl Places {
     }
 
     /// Returns the threads with calls, and the number of calls of each.
-    pub fn threads(&self) -> impl Iterator<Item = (Thread, u64)> {
+    pub fn threads(&self) -> impl Iterator<Item = (ExportedThread, u64)> {
         self.threads.iter().map(|(thread, calls)| (*thread, *calls))
     }
 
     /// Returns the communicators.
-    pub fn groups(&self) -> &[Group] {
+    pub fn groups(&self) -> &[ExportedCommunicator] {
         &self.groups
     }
 
@@ -94,7 +94,7 @@ impl Places {
     }
 
     /// Records a call of a thread.
-    pub(crate) fn called(&mut self, thread: Thread) {
+    pub(crate) fn called(&mut self, thread: ExportedThread) {
         *self.threads.entry(thread).or_default() += 1;
     }
 
@@ -122,7 +122,7 @@ impl Places {
         }
         let group = self.groups.len() as u32;
         let is_world = communicators.identity(process, WORLD) == Some(identity);
-        self.groups.push(Group {
+        self.groups.push(ExportedCommunicator {
             members,
             remote,
             is_world,

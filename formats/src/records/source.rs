@@ -22,11 +22,11 @@ use belljar_job::{Communicators, Fact, Member, OperationId, Operations, Origin, 
 use belljar_sim::Frequency;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 
-use crate::records::calls::Call;
+use crate::records::calls::ExportedCall;
 use crate::records::left_out::LeftOut;
-use crate::records::numbers::Numbers;
-use crate::records::places::{Places, Thread};
-use pending::Pending;
+use crate::records::numbers::MessageNumbers;
+use crate::records::places::{ExportedThread, Places};
+use pending::PendingOperation;
 
 /// Picoseconds in a second.
 const PICOSECONDS: u64 = 1_000_000_000_000;
@@ -41,14 +41,14 @@ pub struct Source {
     operations: Operations<Arc<Communicators>>,
     facts: Vec<Fact>,
     /// Incomplete operations with records.
-    pending: BTreeMap<OperationId, Pending>,
+    pending: BTreeMap<OperationId, PendingOperation>,
     /// The number of requests of each process so far.
     requests: BTreeMap<u32, u64>,
     places: Places,
-    numbers: Numbers,
+    numbers: MessageNumbers,
     left_out: LeftOut,
     /// The end of each thread's last call, in ticks.
-    ended: BTreeMap<Thread, u64>,
+    ended: BTreeMap<ExportedThread, u64>,
     /// The common clock rate of all nodes, if there is one.
     clock: Option<u64>,
 }
@@ -82,7 +82,7 @@ impl Source {
             facts: Vec::new(),
             pending: BTreeMap::new(),
             requests: BTreeMap::new(),
-            numbers: Numbers::default(),
+            numbers: MessageNumbers::default(),
             left_out: LeftOut::default(),
             ended: BTreeMap::new(),
             clock: first.filter(|first| rates.iter().all(|rate| rate == first)),
@@ -136,7 +136,7 @@ impl Source {
     }
 
     /// Returns the next call.
-    pub fn next_call(&mut self) -> Option<Call> {
+    pub fn next_call(&mut self) -> Option<ExportedCall> {
         loop {
             let event = self.reader.as_mut()?.next()?;
             if let Some(call) = self.take(event) {
@@ -146,7 +146,7 @@ impl Source {
     }
 
     /// Returns the call of the next event; `None` if it is not exported.
-    pub fn take(&mut self, event: Event) -> Option<Call> {
+    pub fn take(&mut self, event: Event) -> Option<ExportedCall> {
         // A call that frees a window still names it.
         let window = self.operations.window(&event);
         let mut facts = std::mem::take(&mut self.facts);
@@ -168,7 +168,7 @@ impl Source {
     }
 
     /// Returns the call of an event, without its records.
-    fn call(&mut self, event: Event) -> Option<Call> {
+    fn call(&mut self, event: Event) -> Option<ExportedCall> {
         if event.depth > 0 || !event.selected {
             self.left_out.unselected += event.calls();
             return None;
@@ -180,7 +180,7 @@ impl Source {
             self.left_out.processes += event.calls();
             return None;
         };
-        let thread = Thread {
+        let thread = ExportedThread {
             process,
             thread: event.thread,
         };
@@ -193,7 +193,7 @@ impl Source {
         let exit = event.exit.map(|exit| self.ticks(&event, exit).max(entry));
         self.left_out.unreturned += u64::from(exit.is_none());
         self.ended.insert(thread, exit.unwrap_or(entry));
-        Some(Call {
+        Some(ExportedCall {
             event,
             process,
             entry,
@@ -204,7 +204,7 @@ impl Source {
     }
 
     /// Handles a fact of the current call, or of one that is not exported.
-    fn learn(&mut self, fact: &Fact, next: Option<&Fact>, call: Option<&mut Call>) {
+    fn learn(&mut self, fact: &Fact, next: Option<&Fact>, call: Option<&mut ExportedCall>) {
         match *fact {
             Fact::Begun {
                 operation,

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use csv::Writer;
 
-use super::{Cell, Sheets, Table};
+use super::{Cell, ExportTable, Sheets};
 use crate::records::{ExportError, failed};
 
 /// The files.
-pub(super) struct Csv(BTreeMap<Table, (PathBuf, Writer<File>)>);
+pub(super) struct Csv(BTreeMap<ExportTable, (PathBuf, Writer<File>)>);
 
 impl Csv {
     /// Creates new files in a folder.
     pub(super) fn create(out: &Path) -> Result<Self, ExportError> {
         let mut files = BTreeMap::new();
-        for table in Table::ALL {
+        for table in ExportTable::ALL {
             let path = out.join(format!("{}.csv", table.name()));
             let file = File::create(&path).map_err(failed(&path))?;
             let mut writer = Writer::from_writer(file);
@@ -32,7 +32,7 @@ impl Csv {
 }
 
 impl Sheets for Csv {
-    fn row(&mut self, table: Table, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+    fn row(&mut self, table: ExportTable, cells: &[Cell<'_>]) -> Result<(), ExportError> {
         let Some((path, writer)) = self.0.get_mut(&table) else {
             return Ok(());
         };

@@ -15,21 +15,21 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
-use super::{Cell, Kind, Sheets, Table};
+use super::{Cell, ColumnType, ExportTable, Sheets};
 use crate::records::{ExportError, failed};
 
 /// Number of rows in a group.
 const GROUP: usize = 1 << 16;
 
 /// The values of a column, and the rows that have one.
-enum Values {
+enum ColumnValues {
     Numbers(Vec<i64>),
     Texts(Vec<ByteArray>),
 }
 
-/// A column of a group.
-struct Gathered {
-    values: Values,
+/// A column of a row group.
+struct ColumnChunk {
+    values: ColumnValues,
     /// 1 for each row with a value, else 0.
     there: Vec<i16>,
 }
@@ -38,11 +38,11 @@ struct Gathered {
 struct Sheet {
     path: PathBuf,
     writer: SerializedFileWriter<File>,
-    columns: Vec<Gathered>,
+    columns: Vec<ColumnChunk>,
 }
 
 /// The files.
-pub(super) struct Parquet(BTreeMap<Table, Sheet>);
+pub(super) struct Parquet(BTreeMap<ExportTable, Sheet>);
 
 fn unencoded(path: &Path) -> impl FnOnce(ParquetError) -> ExportError {
     let path = path.to_owned();
@@ -60,13 +60,13 @@ fn unencoded(path: &Path) -> impl FnOnce(ParquetError) -> ExportError {
 }
 
 /// Returns the schema of a table.
-fn schema(table: Table) -> Result<Arc<Type>, ParquetError> {
+fn schema(table: ExportTable) -> Result<Arc<Type>, ParquetError> {
     let mut fields = Vec::new();
     for column in table.columns() {
         let (physical, converted) = match column.kind {
-            Kind::Unsigned => (Physical::INT64, ConvertedType::UINT_64),
-            Kind::Signed => (Physical::INT64, ConvertedType::INT_64),
-            Kind::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
+            ColumnType::Unsigned => (Physical::INT64, ConvertedType::UINT_64),
+            ColumnType::Signed => (Physical::INT64, ConvertedType::INT_64),
+            ColumnType::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
         };
         let field = Type::primitive_type_builder(column.name, physical)
             .with_repetition(Repetition::OPTIONAL)
@@ -81,17 +81,17 @@ impl Parquet {
     /// Creates new files in a folder.
     pub(super) fn create(out: &Path) -> Result<Self, ExportError> {
         let mut sheets = BTreeMap::new();
-        for table in Table::ALL {
+        for table in ExportTable::ALL {
             let path = out.join(format!("{}.parquet", table.name()));
             let file = File::create(&path).map_err(failed(&path))?;
             let properties = Arc::new(WriterProperties::builder().build());
             let writer = schema(table)
                 .and_then(|schema| SerializedFileWriter::new(file, schema, properties))
                 .map_err(unencoded(&path))?;
-            let columns = table.columns().iter().map(|column| Gathered {
+            let columns = table.columns().iter().map(|column| ColumnChunk {
                 values: match column.kind {
-                    Kind::Text => Values::Texts(Vec::new()),
-                    _ => Values::Numbers(Vec::new()),
+                    ColumnType::Text => ColumnValues::Texts(Vec::new()),
+                    _ => ColumnValues::Numbers(Vec::new()),
                 },
                 there: Vec::new(),
             });
@@ -109,18 +109,18 @@ impl Parquet {
     }
 }
 
-impl Gathered {
+impl ColumnChunk {
     fn push(&mut self, cell: Cell<'_>) {
         let there = match (&mut self.values, cell) {
-            (Values::Numbers(values), Cell::Unsigned(value)) => {
+            (ColumnValues::Numbers(values), Cell::Unsigned(value)) => {
                 values.push(value as i64);
                 true
             }
-            (Values::Numbers(values), Cell::Signed(value)) => {
+            (ColumnValues::Numbers(values), Cell::Signed(value)) => {
                 values.push(value);
                 true
             }
-            (Values::Texts(values), Cell::Text(value)) => {
+            (ColumnValues::Texts(values), Cell::Text(value)) => {
                 values.push(ByteArray::from(value));
                 true
             }
@@ -140,13 +140,13 @@ impl Sheet {
             };
             let there = Some(&column.there[..]);
             match &mut column.values {
-                Values::Numbers(values) => {
+                ColumnValues::Numbers(values) => {
                     writer
                         .typed::<Int64Type>()
                         .write_batch(values, there, None)?;
                     values.clear();
                 }
-                Values::Texts(values) => {
+                ColumnValues::Texts(values) => {
                     writer
                         .typed::<ByteArrayType>()
                         .write_batch(values, there, None)?;
@@ -166,7 +166,7 @@ impl Sheet {
 }
 
 impl Sheets for Parquet {
-    fn row(&mut self, table: Table, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+    fn row(&mut self, table: ExportTable, cells: &[Cell<'_>]) -> Result<(), ExportError> {
         let Some(sheet) = self.0.get_mut(&table) else {
             return Ok(());
         };

@@ -11,9 +11,9 @@ use belljar_job::Member;
 use belljar_mpi::FUNCTIONS;
 use belljar_trace::{CallStack, Datatype, Fact, ProbeValue, ValueKind};
 
-use super::{Cell, Sheets, Table};
+use super::{Cell, ExportTable, Sheets};
 use crate::records::ExportError;
-use crate::records::calls::{Call, Collected, Part, Record, Root};
+use crate::records::calls::{Collected, ExportedCall, ExportedMessage, Record, Root};
 use crate::records::places::Places;
 use crate::records::source::Source;
 use belljar_mpi::Access;
@@ -23,15 +23,15 @@ const MOST_SITES: usize = 1 << 20;
 
 /// Numbers of rows.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct RowNumbers {
     call: u64,
     sites: BTreeMap<Arc<CallStack>, u32>,
 }
 
 /// Creates rows.
-pub(super) struct Rows<'a> {
+pub(super) struct RowWriter<'a> {
     pub(super) sheets: &'a mut dyn Sheets,
-    pub(super) numbers: &'a mut Numbers,
+    pub(super) numbers: &'a mut RowNumbers,
 }
 
 /// The process and the time of a row.
@@ -42,9 +42,13 @@ struct Of {
     own: Member,
 }
 
-impl Rows<'_> {
+impl RowWriter<'_> {
     /// Adds the rows of a call.
-    pub(super) fn call(&mut self, source: &mut Source, call: &Call) -> Result<(), ExportError> {
+    pub(super) fn call(
+        &mut self,
+        source: &mut Source,
+        call: &ExportedCall,
+    ) -> Result<(), ExportError> {
         let site = self.site(source, call)?;
         let number = self.numbers.call;
         self.numbers.call += 1;
@@ -74,7 +78,7 @@ impl Rows<'_> {
             event.result.map_or(Cell::Empty, Cell::Signed),
             site.map(u64::from).into(),
         ];
-        self.sheets.row(Table::Calls, &cells)?;
+        self.sheets.row(ExportTable::Calls, &cells)?;
         self.datatype(call, number, own)?;
         for (records, time) in [(&call.begun, Some(entry_ps)), (&call.done, exit_ps)] {
             let Some(time) = time else {
@@ -93,7 +97,11 @@ impl Rows<'_> {
     }
 
     /// Returns the number of a call's site, whose frames are added if it is new.
-    fn site(&mut self, source: &mut Source, call: &Call) -> Result<Option<u32>, ExportError> {
+    fn site(
+        &mut self,
+        source: &mut Source,
+        call: &ExportedCall,
+    ) -> Result<Option<u32>, ExportError> {
         let Some(stack) = &call.event.site.0 else {
             return Ok(None);
         };
@@ -119,13 +127,18 @@ impl Rows<'_> {
                 digits.as_deref().map_or(Cell::Empty, Cell::Text),
                 frame.address.into(),
             ];
-            self.sheets.row(Table::Sites, &cells)?;
+            self.sheets.row(ExportTable::Sites, &cells)?;
         }
         Ok(Some(number))
     }
 
     /// Adds a datatype that the call created.
-    fn datatype(&mut self, call: &Call, number: u64, own: Member) -> Result<(), ExportError> {
+    fn datatype(
+        &mut self,
+        call: &ExportedCall,
+        number: u64,
+        own: Member,
+    ) -> Result<(), ExportError> {
         let Some(Fact::Datatype(Datatype::Derived { number: made, size })) = call.event.fact else {
             return Ok(());
         };
@@ -141,7 +154,7 @@ impl Rows<'_> {
             signed(bounds.map(|bounds| bounds.lower)),
             signed(bounds.map(|bounds| bounds.extent)),
         ];
-        self.sheets.row(Table::Datatypes, &cells)
+        self.sheets.row(ExportTable::Datatypes, &cells)
     }
 
     fn record(&mut self, places: &Places, of: Of, record: &Record) -> Result<(), ExportError> {
@@ -165,7 +178,7 @@ impl Rows<'_> {
         &mut self,
         of: Of,
         side: &str,
-        part: &Part,
+        part: &ExportedMessage,
         request: Option<u64>,
     ) -> Result<(), ExportError> {
         let cells = [
@@ -182,7 +195,7 @@ impl Rows<'_> {
             part.bytes.into(),
             request.into(),
         ];
-        self.sheets.row(Table::Messages, &cells)
+        self.sheets.row(ExportTable::Messages, &cells)
     }
 
     fn collective(
@@ -207,7 +220,7 @@ impl Rows<'_> {
             collected.received.into(),
             request.into(),
         ];
-        self.sheets.row(Table::Collectives, &cells)
+        self.sheets.row(ExportTable::Collectives, &cells)
     }
 
     fn access(&mut self, places: &Places, of: Of, record: &Record) -> Result<(), ExportError> {
@@ -242,7 +255,7 @@ impl Rows<'_> {
             sent.into(),
             received.into(),
         ];
-        self.sheets.row(Table::Accesses, &cells)
+        self.sheets.row(ExportTable::Accesses, &cells)
     }
 
     /// Adds the members of all communicators that calls named.
@@ -264,7 +277,7 @@ impl Rows<'_> {
                         member.rank.into(),
                         process.map(|(_, node)| u64::from(*node)).into(),
                     ];
-                    self.sheets.row(Table::Communicators, &cells)?;
+                    self.sheets.row(ExportTable::Communicators, &cells)?;
                 }
             }
         }
@@ -310,7 +323,7 @@ impl Rows<'_> {
                 result.as_deref().map_or(Cell::Empty, Cell::Text),
                 within.map_or(Cell::Empty, |function| Cell::Text(function.name)),
             ];
-            self.sheets.row(Table::Probes, &cells)?;
+            self.sheets.row(ExportTable::Probes, &cells)?;
         }
         Ok(())
     }

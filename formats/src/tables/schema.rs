@@ -3,9 +3,9 @@
 //! A column's name ends in its unit, if it has one. Documented in `docs/export.md`; the writer of rows and both encodings
 //! take the order from here.
 
-/// A table: a kind of record.
+/// An exported table: a kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Table {
+pub enum ExportTable {
     /// Calls of MPI functions.
     Calls,
     /// Messages, a row for each side.
@@ -26,7 +26,7 @@ pub enum Table {
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnType {
     /// Nonnegative numbers.
     Unsigned,
     /// Numbers.
@@ -41,21 +41,21 @@ pub struct Column {
     /// Its name.
     pub name: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: ColumnType,
 }
 
 const fn number(name: &'static str) -> Column {
-    let kind = Kind::Unsigned;
+    let kind = ColumnType::Unsigned;
     Column { name, kind }
 }
 
 const fn signed(name: &'static str) -> Column {
-    let kind = Kind::Signed;
+    let kind = ColumnType::Signed;
     Column { name, kind }
 }
 
 const fn text(name: &'static str) -> Column {
-    let kind = Kind::Text;
+    let kind = ColumnType::Text;
     Column { name, kind }
 }
 
@@ -165,7 +165,7 @@ const PROBES: &[Column] = &[
     text("within"),
 ];
 
-impl Table {
+impl ExportTable {
     /// All tables.
     pub const ALL: [Self; 8] = [
         Self::Calls,

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use belljar_files::open_input;
 use belljar_sim::Frequency;
 
-use self::rank::{Rank, Surplus};
+use self::rank::{RankReader, Surplus};
 use crate::builder::calls::Functions;
 use crate::builder::layout::{self, Layout};
 use crate::builder::spool::Spool;
@@ -78,7 +78,7 @@ pub(crate) fn import(
         let place = layout::place(rank, count);
         layout.opening(&functions, (place, 0), |event| spool.push(event))?;
         let to = (&functions, &mut spool);
-        let mut rank = Rank::new((place, count), ticks_per_flop, to);
+        let mut rank = RankReader::new((place, count), ticks_per_flop, to);
         match &sources {
             Ranks::Files(files) => read_file(&files[place.rank as usize], &mut rank)?,
             Ranks::Lines(path, lines) => {
@@ -187,7 +187,7 @@ fn lines(path: &Path, text: &str) -> Result<Ranks, ImportError> {
 }
 
 /// Reads the file of a rank.
-fn read_file(path: &Path, rank: &mut Rank<'_>) -> Result<(), ImportError> {
+fn read_file(path: &Path, rank: &mut RankReader<'_>) -> Result<(), ImportError> {
     let mut file = BufReader::new(open_input(path).map_err(failed(path))?);
     let mut bytes = Vec::new();
     for number in 1u64.. {

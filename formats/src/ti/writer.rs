@@ -53,9 +53,9 @@ pub fn write_rank(
     writer.line(format_args!("finalize"))
 }
 
-/// A message that has just been begun, by its end.
+/// A message that has just begun, by its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begun {
+enum BegunMessage {
     Send(Message),
     Receive(Message),
 }
@@ -66,7 +66,7 @@ struct Writer<'o> {
     /// Picoseconds of work that are not written yet.
     work: u64,
     /// An operation that becomes a blocking action if it is awaited at once.
-    begun: Option<Begun>,
+    begun: Option<BegunMessage>,
     out: &'o mut dyn Write,
 }
 
@@ -87,10 +87,10 @@ impl Writer<'_> {
     /// Writes a begun operation that is not awaited at once.
     fn settle(&mut self) -> io::Result<()> {
         match self.begun.take() {
-            Some(Begun::Send(of)) => {
+            Some(BegunMessage::Send(of)) => {
                 self.line(format_args!("isend {} {} {}", of.to, of.tag, of.bytes))
             }
-            Some(Begun::Receive(of)) => {
+            Some(BegunMessage::Receive(of)) => {
                 self.line(format_args!("irecv {} {} {}", of.from, of.tag, of.bytes))
             }
             None => Ok(()),
@@ -104,13 +104,13 @@ impl Writer<'_> {
                 self.work = self.work.saturating_add(ps);
                 Ok(())
             }
-            Step::Send(message) => self.begin(Begun::Send(message)),
-            Step::Receive(message) => self.begin(Begun::Receive(message)),
-            Step::Sent(of) if self.begun == Some(Begun::Send(of)) => {
+            Step::Send(message) => self.begin(BegunMessage::Send(message)),
+            Step::Receive(message) => self.begin(BegunMessage::Receive(message)),
+            Step::Sent(of) if self.begun == Some(BegunMessage::Send(of)) => {
                 self.begun = None;
                 self.line(format_args!("send {} {} {}", of.to, of.tag, of.bytes))
             }
-            Step::Received(of) if self.begun == Some(Begun::Receive(of)) => {
+            Step::Received(of) if self.begun == Some(BegunMessage::Receive(of)) => {
                 self.begun = None;
                 self.line(format_args!("recv {} {} {}", of.from, of.tag, of.bytes))
             }
@@ -128,7 +128,7 @@ impl Writer<'_> {
         }
     }
 
-    fn begin(&mut self, begun: Begun) -> io::Result<()> {
+    fn begin(&mut self, begun: BegunMessage) -> io::Result<()> {
         self.settle()?;
         self.work()?;
         self.begun = Some(begun);

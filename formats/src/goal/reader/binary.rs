@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use belljar_files::open_input;
 use belljar_trace::Direction;
 
-use super::schedule::{Kind, Operation, Rank};
+use super::schedule::{GoalOperation, GoalOperationKind, RankSchedule};
 use crate::builder::{ImportError, failed};
 
 /// The first bytes of a file.
@@ -89,7 +89,7 @@ impl Binary {
     }
 
     /// Reads the operations of a rank.
-    pub(super) fn rank(&mut self, rank: u32) -> Result<Rank, ImportError> {
+    pub(super) fn rank(&mut self, rank: u32) -> Result<RankSchedule, ImportError> {
         let row = 14 + u64::from(rank) * ROW;
         let bytes = self.bytes(row, ROW)?;
         let number = |at: usize| {
@@ -114,7 +114,7 @@ impl Binary {
         }
         .read()
         .map_err(|(at, reason)| self.damaged(start + at as u64, reason))?;
-        let mut rank = Rank { operations };
+        let mut rank = RankSchedule { operations };
         for (before, after, starts) in followers {
             let Some(operation) = rank.operations.get_mut(after as usize) else {
                 return Err(self.damaged(start, "an operation waits that is not there"));
@@ -149,7 +149,7 @@ impl Schedule<'_> {
         word.ok_or((at, "the schedule of a rank ends early"))
     }
 
-    fn read(&self) -> Result<(Vec<Operation>, Vec<Follower>), Wrong> {
+    fn read(&self) -> Result<(Vec<GoalOperation>, Vec<Follower>), Wrong> {
         let (count, roots) = (self.word(0)? as usize, self.word(4)? as usize);
         let nodes = roots.checked_mul(4).and_then(|roots| roots.checked_add(8));
         let table = nodes.and_then(|nodes| {
@@ -182,13 +182,18 @@ impl Schedule<'_> {
         Ok((operations, followers))
     }
 
-    fn operation(&self, at: usize) -> Result<Operation, Wrong> {
+    fn operation(&self, at: usize) -> Result<GoalOperation, Wrong> {
         let bytes = &self.bytes[at..at + OPERATION];
         let (peer, tag) = (self.word(at + 5)?, self.word(at + 17)?);
         let size = bytes[9..].first_chunk();
         let size = size.map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let direction = match bytes[4] {
-            3 => return Ok(Operation::new(Kind::Work(size), (bytes[21], bytes[22]))),
+            3 => {
+                return Ok(GoalOperation::new(
+                    GoalOperationKind::Work(size),
+                    (bytes[21], bytes[22]),
+                ));
+            }
             1 => Direction::Send,
             2 => Direction::Receive,
             _ => return Err((at + 4, "an operation is neither work nor a message")),
@@ -200,12 +205,12 @@ impl Schedule<'_> {
         if tag == ANY && direction == Direction::Send {
             return Err((at + 17, "a message that is sent has any tag"));
         }
-        let kind = Kind::Message {
+        let kind = GoalOperationKind::Message {
             direction,
             peer: (!any).then_some(peer),
             tag: (tag != ANY).then_some(tag.cast_signed()),
             bytes: size,
         };
-        Ok(Operation::new(kind, (bytes[21], bytes[22])))
+        Ok(GoalOperation::new(kind, (bytes[21], bytes[22])))
     }
 }

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use belljar_trace::{Direction, Event, Fact, Peer, Phase, WORLD};
 
-use super::schedule::{Counts, Kind, Rank};
-use super::sequence::{Action, sequence};
+use super::schedule::{Counts, GoalOperationKind, RankSchedule};
+use super::sequence::{ThreadAction, sequence};
 use super::threads::{Link, threads};
 use crate::builder::ImportError;
-use crate::builder::calls::{Functions, Message, Place, blank, completion};
+use crate::builder::calls::{Functions, ImportedMessage, ImportedThread, blank, completion};
 use crate::builder::layout::Layout;
 use crate::builder::spool::Spool;
 
@@ -20,23 +20,24 @@ const MARK: &str = "MPI_Pcontrol";
 
 /// A thread of a rank that makes calls.
 struct Caller<'a> {
-    place: Place,
+    place: ImportedThread,
     time: u64,
-    rank: &'a Rank,
+    rank: &'a RankSchedule,
     functions: &'a Functions,
     spool: &'a mut Spool,
 }
 
 /// Adds the calls of a rank to `spool`.
 pub(super) fn calls(
-    place: Place,
-    rank: &Rank,
+    place: ImportedThread,
+    rank: &RankSchedule,
     layout: &Layout,
     (functions, spool): (&Functions, &mut Spool),
     counts: &mut Counts,
 ) -> Result<(), ImportError> {
     let messages = rank.operations.iter();
-    let elsewhere = messages.filter(|it| it.interface > 0 && !matches!(it.kind, Kind::Work(_)));
+    let elsewhere =
+        messages.filter(|it| it.interface > 0 && !matches!(it.kind, GoalOperationKind::Work(_)));
     counts.interfaces += elsewhere.count() as u64;
     spool.begin_thread();
     layout.opening(functions, (place, 0), |event| spool.push(event))?;
@@ -62,15 +63,16 @@ pub(super) fn calls(
 }
 
 impl Caller<'_> {
-    fn sequence(&mut self, actions: &[Action]) -> Result<(), ImportError> {
+    fn sequence(&mut self, actions: &[ThreadAction]) -> Result<(), ImportError> {
         let mut called = 0;
         let mut over = BTreeSet::new();
         for (at, action) in actions.iter().enumerate() {
             match action {
-                Action::Work(span) => self.time = self.time.saturating_add(*span),
-                Action::Begin(number) => {
+                ThreadAction::Work(span) => self.time = self.time.saturating_add(*span),
+                ThreadAction::Begin(number) => {
                     let next = actions.get(at + 1);
-                    let blocks = matches!(next, Some(Action::Wait(all)) if all.contains(number));
+                    let blocks =
+                        matches!(next, Some(ThreadAction::Wait(all)) if all.contains(number));
                     if blocks {
                         over.insert(*number);
                     }
@@ -78,7 +80,7 @@ impl Caller<'_> {
                     self.spool.push(&event)?;
                     called = self.time;
                 }
-                Action::Wait(numbers) => {
+                ThreadAction::Wait(numbers) => {
                     let left = numbers.iter().filter(|it| !over.contains(*it));
                     let left: Vec<u32> = left.copied().collect();
                     over.clear();
@@ -107,7 +109,7 @@ impl Caller<'_> {
 
     /// Returns the call that begins a message, or sends or receives it.
     fn message(&self, number: u32, blocks: bool) -> Event {
-        let Kind::Message {
+        let GoalOperationKind::Message {
             direction,
             peer,
             tag,
@@ -116,7 +118,7 @@ impl Caller<'_> {
         else {
             return self.event(MARK);
         };
-        let message = Message {
+        let message = ImportedMessage {
             peer: peer.map_or(Peer::Any, Peer::Rank),
             tag,
             bytes,
@@ -158,12 +160,12 @@ impl Caller<'_> {
         event.communicator = None;
         for number in numbers {
             let received = match self.rank.operations[*number as usize].kind {
-                Kind::Message {
+                GoalOperationKind::Message {
                     direction: Direction::Receive,
                     peer: Some(peer),
                     tag: Some(tag),
                     bytes,
-                } => Some(Message {
+                } => Some(ImportedMessage {
                     peer: Peer::Rank(peer),
                     tag: Some(tag),
                     bytes,
@@ -180,7 +182,7 @@ impl Caller<'_> {
 }
 
 /// Returns the status of a message whose sender is known.
-fn known(message: Message) -> Option<belljar_trace::Status> {
+fn known(message: ImportedMessage) -> Option<belljar_trace::Status> {
     match message.peer {
         Peer::Rank(_) => message.status(),
         _ => None,

@@ -9,7 +9,7 @@ use belljar_trace::Direction;
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum GoalOperationKind {
     /// Work of this many nanoseconds.
     Work(u64),
     /// A message, with an optional peer (any if `None`) and tag.
@@ -21,10 +21,10 @@ pub(super) enum Kind {
     },
 }
 
-/// An operation.
+/// An operation of a GOAL schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Operation {
-    pub(super) kind: Kind,
+pub(super) struct GoalOperation {
+    pub(super) kind: GoalOperationKind,
     /// The processor of the rank that executes it.
     pub(super) processor: u8,
     /// The network interface of a message.
@@ -34,9 +34,9 @@ pub(super) struct Operation {
     pub(super) after_start: Vec<u32>,
 }
 
-impl Operation {
+impl GoalOperation {
     /// Creates one without prerequisites.
-    pub(super) fn new(kind: Kind, (processor, interface): (u8, u8)) -> Self {
+    pub(super) fn new(kind: GoalOperationKind, (processor, interface): (u8, u8)) -> Self {
         Self {
             kind,
             processor,
@@ -54,8 +54,8 @@ impl Operation {
 
 /// The operations of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rank {
-    pub(super) operations: Vec<Operation>,
+pub(super) struct RankSchedule {
+    pub(super) operations: Vec<GoalOperation>,
 }
 
 /// Counts of simplifications.
@@ -67,7 +67,7 @@ pub(super) struct Counts {
     pub(super) threaded: u64,
 }
 
-impl Rank {
+impl RankSchedule {
     /// Returns the followers of each operation; `None` if one waits for an operation that does not exist.
     pub(super) fn followers(&self) -> Option<Vec<Vec<u32>>> {
         let mut followers: Vec<Vec<u32>> = vec![Vec::new(); self.operations.len()];
@@ -112,24 +112,24 @@ impl Rank {
 mod tests {
     use super::*;
 
-    fn work(after: &[u32]) -> Operation {
-        Operation {
+    fn work(after: &[u32]) -> GoalOperation {
+        GoalOperation {
             after: after.to_vec(),
-            ..Operation::new(Kind::Work(1), (0, 0))
+            ..GoalOperation::new(GoalOperationKind::Work(1), (0, 0))
         }
     }
 
     #[test]
     fn operations_stand_after_what_they_wait_for() {
-        let rank = Rank {
+        let rank = RankSchedule {
             operations: vec![work(&[3]), work(&[]), work(&[0, 1]), work(&[])],
         };
         assert_eq!(rank.order(), Some(vec![1, 3, 0, 2]));
-        let circle = Rank {
+        let circle = RankSchedule {
             operations: vec![work(&[1]), work(&[0])],
         };
         assert_eq!(circle.order(), None);
-        let absent = Rank {
+        let absent = RankSchedule {
             operations: vec![work(&[7])],
         };
         assert_eq!(absent.order(), None);

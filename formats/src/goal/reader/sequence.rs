@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::schedule::{Kind, Rank};
+use super::schedule::{GoalOperationKind, RankSchedule};
 
 /// Most steps of the search for a rank.
 const MOST_STEPS: usize = 1 << 26;
 
 /// The next action of the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum ThreadAction {
     /// Works for this many nanoseconds.
     Work(u64),
     /// Begins this message.
@@ -23,8 +23,8 @@ pub(super) enum Action {
 }
 
 /// Returns the sequence of a rank; `None` if its operations need several threads.
-pub(super) fn sequence(rank: &Rank) -> Option<Vec<Action>> {
-    let mut search = Search::new(rank)?;
+pub(super) fn sequence(rank: &RankSchedule) -> Option<Vec<ThreadAction>> {
+    let mut search = SequenceBuilder::new(rank)?;
     while search.step()? {}
     let pending: Vec<u32> = search.pending.iter().copied().collect();
     search.wait(pending);
@@ -32,8 +32,8 @@ pub(super) fn sequence(rank: &Rank) -> Option<Vec<Action>> {
 }
 
 /// A sequence under construction.
-struct Search<'r> {
-    rank: &'r Rank,
+struct SequenceBuilder<'r> {
+    rank: &'r RankSchedule,
     /// True if all operations are of one processor.
     alone: bool,
     followers: Vec<Vec<u32>>,
@@ -47,12 +47,12 @@ struct Search<'r> {
     blocked: BTreeMap<u32, BTreeSet<u32>>,
     /// Messages in flight.
     pending: BTreeSet<u32>,
-    actions: Vec<Action>,
+    actions: Vec<ThreadAction>,
     steps: usize,
 }
 
-impl<'r> Search<'r> {
-    fn new(rank: &'r Rank) -> Option<Self> {
+impl<'r> SequenceBuilder<'r> {
+    fn new(rank: &'r RankSchedule) -> Option<Self> {
         let mut processors = rank.operations.iter().map(|it| it.processor);
         let first = processors.next();
         let mut search = Self {
@@ -84,8 +84,8 @@ impl<'r> Search<'r> {
             (false, _) => {
                 self.blocked.insert(number, needs);
             }
-            (true, Kind::Work(_)) => self.work.push_back(number),
-            (true, Kind::Message { .. }) => {
+            (true, GoalOperationKind::Work(_)) => self.work.push_back(number),
+            (true, GoalOperationKind::Message { .. }) => {
                 self.messages.insert(number);
             }
         }
@@ -97,20 +97,20 @@ impl<'r> Search<'r> {
             return None;
         }
         if let Some(number) = self.messages.pop_first() {
-            self.actions.push(Action::Begin(number));
+            self.actions.push(ThreadAction::Begin(number));
             self.pending.insert(number);
             self.begun(number);
             return Some(true);
         }
         if let Some(number) = self.work.pop_front() {
-            let Kind::Work(span) = self.rank.operations[number as usize].kind else {
+            let GoalOperationKind::Work(span) = self.rank.operations[number as usize].kind else {
                 return None;
             };
             // Work would delay operations that become free meanwhile.
             if span > 0 && !self.blocked.is_empty() {
                 return None;
             }
-            self.actions.push(Action::Work(span));
+            self.actions.push(ThreadAction::Work(span));
             self.begun(number);
             return Some(true);
         }
@@ -159,7 +159,7 @@ impl<'r> Search<'r> {
             }
             !needs.is_empty()
         });
-        self.actions.push(Action::Wait(wanted));
+        self.actions.push(ThreadAction::Wait(wanted));
         free.into_iter().for_each(|number| self.consider(number));
     }
 }
@@ -168,37 +168,37 @@ impl<'r> Search<'r> {
 mod tests {
     use belljar_trace::Direction;
 
-    use super::super::schedule::Operation;
+    use super::super::schedule::GoalOperation;
     use super::*;
 
-    fn message(after: &[u32], after_start: &[u32]) -> Operation {
-        let kind = Kind::Message {
+    fn message(after: &[u32], after_start: &[u32]) -> GoalOperation {
+        let kind = GoalOperationKind::Message {
             direction: Direction::Receive,
             peer: Some(0),
             tag: Some(0),
             bytes: 1,
         };
-        Operation {
+        GoalOperation {
             after: after.to_vec(),
             after_start: after_start.to_vec(),
-            ..Operation::new(kind, (0, 0))
+            ..GoalOperation::new(kind, (0, 0))
         }
     }
 
-    fn work(span: u64, after: &[u32]) -> Operation {
-        Operation {
+    fn work(span: u64, after: &[u32]) -> GoalOperation {
+        GoalOperation {
             after: after.to_vec(),
-            ..Operation::new(Kind::Work(span), (0, 0))
+            ..GoalOperation::new(GoalOperationKind::Work(span), (0, 0))
         }
     }
 
-    fn of(operations: Vec<Operation>) -> Option<Vec<Action>> {
-        sequence(&Rank { operations })
+    fn of(operations: Vec<GoalOperation>) -> Option<Vec<ThreadAction>> {
+        sequence(&RankSchedule { operations })
     }
 
     #[test]
     fn free_messages_begin_before_anything_blocks() {
-        use Action::{Begin, Wait, Work};
+        use ThreadAction::{Begin, Wait, Work};
         // The work waits for the first message, the last message for none.
         let actions = of(vec![message(&[], &[]), work(5, &[0]), message(&[], &[])]);
         let expected = [Begin(0), Begin(2), Wait(vec![0]), Work(5), Wait(vec![2])];

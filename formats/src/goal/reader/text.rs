@@ -19,7 +19,7 @@ use std::path::Path;
 use belljar_files::open_input;
 use belljar_trace::Direction;
 
-use super::schedule::{Kind, Operation, Rank};
+use super::schedule::{GoalOperation, GoalOperationKind, RankSchedule};
 use crate::builder::{ImportError, failed};
 
 /// Most ranks.
@@ -31,19 +31,19 @@ const MOST_OPERATIONS: usize = 1 << 26;
 
 /// True if a file with this beginning is a schedule: its first word after comments is `num_ranks`.
 pub(crate) fn is_text(start: &str) -> bool {
-    let mut reading = Reading::new(Path::new(""));
+    let mut reading = GoalParser::new(Path::new(""));
     let kept = start.lines().map(|line| reading.without_comments(line));
     let first = kept.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
     first.take(1).any(|word| word == "num_ranks")
 }
 
-/// The state while a schedule is read.
-struct Reading<'p> {
+/// The parser of a schedule in text.
+struct GoalParser<'p> {
     path: &'p Path,
     line: u64,
     ranks: Option<u32>,
     /// The rank whose block is open, with the numbers of its labels.
-    open: Option<(u32, Rank, BTreeMap<String, u32>)>,
+    open: Option<(u32, RankSchedule, BTreeMap<String, u32>)>,
     seen: Vec<bool>,
     /// The line of the beginning of an unfinished comment.
     comment: Option<u64>,
@@ -52,10 +52,10 @@ struct Reading<'p> {
 /// Passes each rank's operations to `to`, with its number and the number of ranks. Returns the number of ranks.
 pub(super) fn read(
     path: &Path,
-    mut to: impl FnMut((u32, u32), &Rank) -> Result<(), ImportError>,
+    mut to: impl FnMut((u32, u32), &RankSchedule) -> Result<(), ImportError>,
 ) -> Result<u32, ImportError> {
     let mut file = BufReader::new(open_input(path).map_err(failed(path))?);
-    let mut reading = Reading::new(path);
+    let mut reading = GoalParser::new(path);
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
@@ -87,12 +87,12 @@ pub(super) fn read(
     }
     // Ranks without a block do nothing.
     for rank in (0u32..).zip(&reading.seen).filter(|(_, seen)| !**seen) {
-        to((rank.0, ranks), &Rank::default())?;
+        to((rank.0, ranks), &RankSchedule::default())?;
     }
     Ok(ranks)
 }
 
-impl<'p> Reading<'p> {
+impl<'p> GoalParser<'p> {
     fn new(path: &'p Path) -> Self {
         Self {
             path,
@@ -113,7 +113,7 @@ impl<'p> Reading<'p> {
     }
 
     /// Reads a line. Returns the ranks whose blocks it ends.
-    fn line(&mut self, text: &str) -> Result<Vec<(u32, Rank)>, ImportError> {
+    fn line(&mut self, text: &str) -> Result<Vec<(u32, RankSchedule)>, ImportError> {
         let text = self.without_comments(text);
         let spaced = [":", "{", "}"].iter().fold(text, |text, mark| {
             let apart = format!(" {mark} ");
@@ -203,11 +203,11 @@ impl<'p> Reading<'p> {
             Some(_) => return Err(self.wrong("the rank has a block already")),
             None => return Err(self.wrong("num_ranks says that there is no such rank")),
         }
-        self.open = Some((rank as u32, Rank::default(), BTreeMap::new()));
+        self.open = Some((rank as u32, RankSchedule::default(), BTreeMap::new()));
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Option<(u32, Rank)>, ImportError> {
+    fn end(&mut self) -> Result<Option<(u32, RankSchedule)>, ImportError> {
         let Some((rank, operations, _)) = self.open.take() else {
             return Ok(None);
         };
@@ -256,7 +256,7 @@ impl<'p> Reading<'p> {
         found.copied().ok_or_else(missing)
     }
 
-    fn operation(&self, words: &[&str]) -> Result<Operation, ImportError> {
+    fn operation(&self, words: &[&str]) -> Result<GoalOperation, ImportError> {
         // Bytes may be separated from their unit.
         let (words, unit) = match words {
             [name, bytes, "b", rest @ ..] => ([&[*name, *bytes], rest].concat(), true),
@@ -265,7 +265,10 @@ impl<'p> Reading<'p> {
         let (kind, options) = match words.as_slice() {
             ["calc", time, rest @ ..] if !unit => {
                 let options = self.options(rest, &["cpu"])?;
-                (Kind::Work(self.number(time, "nanoseconds")?), options)
+                (
+                    GoalOperationKind::Work(self.number(time, "nanoseconds")?),
+                    options,
+                )
             }
             ["send", bytes, "to", peer, rest @ ..] => {
                 let options = self.options(rest, &["tag", "cpu", "nic"])?;
@@ -285,7 +288,7 @@ impl<'p> Reading<'p> {
         };
         let place = [(options[1], "a processor"), (options[2], "an interface")];
         let [processor, interface] = place.map(|(word, what)| self.small(word, what));
-        Ok(Operation::new(kind, (processor?, interface?)))
+        Ok(GoalOperation::new(kind, (processor?, interface?)))
     }
 
     /// Returns the values of `tag`, `cpu` and `nic`, as far as an operation has them.
@@ -329,7 +332,7 @@ impl<'p> Reading<'p> {
         bytes: &str,
         peer: &str,
         tag: Option<&str>,
-    ) -> Result<Kind, ImportError> {
+    ) -> Result<GoalOperationKind, ImportError> {
         let bytes = bytes.strip_suffix('b').unwrap_or(bytes);
         let receives = direction == Direction::Receive;
         let peer = match peer {
@@ -351,7 +354,7 @@ impl<'p> Reading<'p> {
                 Some(number.cast_signed())
             }
         };
-        Ok(Kind::Message {
+        Ok(GoalOperationKind::Message {
             direction,
             peer,
             tag,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use belljar_trace::ScheduledCall;
 
-use super::schedule::{Kind, Rank};
+use super::schedule::{GoalOperationKind, RankSchedule};
 
 /// An operation in its chain, as one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Link {
 }
 
 /// Returns the chains of a rank.
-pub(super) fn threads(rank: &Rank) -> Vec<Vec<Link>> {
+pub(super) fn threads(rank: &RankSchedule) -> Vec<Vec<Link>> {
     // Readers refuse ranks with cycles.
     let order = rank.order().unwrap_or_default();
     let chains = Chains::of(rank, &order);
@@ -52,7 +52,7 @@ struct Chains {
 }
 
 impl Chains {
-    fn of(rank: &Rank, order: &[u32]) -> Self {
+    fn of(rank: &RankSchedule, order: &[u32]) -> Self {
         let mut own = Self {
             chains: Vec::new(),
             places: vec![(0, 0); rank.operations.len()],
@@ -126,7 +126,7 @@ struct Waited {
 }
 
 impl Waited {
-    fn of(rank: &Rank, chains: &Chains) -> Self {
+    fn of(rank: &RankSchedule, chains: &Chains) -> Self {
         let count = rank.operations.len();
         let mut own = Self {
             begin: vec![false; count],
@@ -146,22 +146,22 @@ impl Waited {
 }
 
 /// Returns the begin of each operation, in nanoseconds, if messages take no time and each processor does one work at a time.
-fn begins(rank: &Rank, order: &[u32]) -> Vec<u64> {
+fn begins(rank: &RankSchedule, order: &[u32]) -> Vec<u64> {
     let mut begins = vec![0u64; rank.operations.len()];
     let mut free = [0u64; 256];
     for number in order {
         let operation = &rank.operations[*number as usize];
         let end = |before: u32, begins: &[u64]| {
             let span = match rank.operations[before as usize].kind {
-                Kind::Work(span) => span,
-                Kind::Message { .. } => 0,
+                GoalOperationKind::Work(span) => span,
+                GoalOperationKind::Message { .. } => 0,
             };
             begins[before as usize].saturating_add(span)
         };
         let over = operation.after.iter().map(|it| end(*it, &begins));
         let begun = operation.after_start.iter().map(|it| begins[*it as usize]);
         let mut at = over.chain(begun).max().unwrap_or(0);
-        if let Kind::Work(span) = operation.kind {
+        if let GoalOperationKind::Work(span) = operation.kind {
             let free = &mut free[usize::from(operation.processor)];
             at = at.max(*free);
             *free = at.saturating_add(span);
@@ -178,7 +178,7 @@ fn points(number: u32) -> [u32; 2] {
 
 /// Returns the calls of a chain. Work is part of the message that follows it, if no other operation waits for it.
 fn links(
-    rank: &Rank,
+    rank: &RankSchedule,
     chain: &[u32],
     (chains, waited, times): (&Chains, &Waited, &[u64]),
 ) -> Vec<Link> {
@@ -199,20 +199,20 @@ fn links(
             .get(at + 1)
             .map(|next| (*next, &rank.operations[*next as usize]));
         let alone = next.is_some_and(|(follower, next)| {
-            matches!(next.kind, Kind::Message { .. })
+            matches!(next.kind, GoalOperationKind::Message { .. })
                 && next.before().eq([*number])
                 && next.processor == operation.processor
                 && !waited.begin[follower as usize]
         });
         let (message, work) = match operation.kind {
-            Kind::Work(_) if alone && !waited.begin[index] && !waited.end[index] => {
+            GoalOperationKind::Work(_) if alone && !waited.begin[index] && !waited.end[index] => {
                 carried = Some(*number);
                 continue;
             }
-            Kind::Work(span) => (None, span),
-            Kind::Message { .. } => match beginning.kind {
-                Kind::Work(span) => (Some(*number), span),
-                Kind::Message { .. } => (Some(*number), 0),
+            GoalOperationKind::Work(span) => (None, span),
+            GoalOperationKind::Message { .. } => match beginning.kind {
+                GoalOperationKind::Work(span) => (Some(*number), span),
+                GoalOperationKind::Message { .. } => (Some(*number), 0),
             },
         };
         carried = None;
@@ -236,17 +236,17 @@ fn links(
 mod tests {
     use belljar_trace::Direction;
 
-    use super::super::schedule::Operation;
+    use super::super::schedule::GoalOperation;
     use super::*;
 
-    fn operation(kind: Kind, after: &[u32]) -> Operation {
-        Operation {
+    fn operation(kind: GoalOperationKind, after: &[u32]) -> GoalOperation {
+        GoalOperation {
             after: after.to_vec(),
-            ..Operation::new(kind, (0, 0))
+            ..GoalOperation::new(kind, (0, 0))
         }
     }
 
-    const MESSAGE: Kind = Kind::Message {
+    const MESSAGE: GoalOperationKind = GoalOperationKind::Message {
         direction: Direction::Send,
         peer: Some(0),
         tag: Some(0),
@@ -256,13 +256,16 @@ mod tests {
     #[test]
     fn chains_are_taken_up_again_after_they_joined() {
         // Three times: three messages after one work, and work after all of them.
-        let mut operations = vec![operation(Kind::Work(1), &[])];
+        let mut operations = vec![operation(GoalOperationKind::Work(1), &[])];
         for _ in 0..3 {
             let base = operations.len() as u32 - 1;
             operations.extend([(); 3].map(|()| operation(MESSAGE, &[base])));
-            operations.push(operation(Kind::Work(1), &[base + 1, base + 2, base + 3]));
+            operations.push(operation(
+                GoalOperationKind::Work(1),
+                &[base + 1, base + 2, base + 3],
+            ));
         }
-        let threads = threads(&Rank { operations });
+        let threads = threads(&RankSchedule { operations });
         assert_eq!(threads.len(), 3);
         let calls: usize = threads.iter().map(Vec::len).sum();
         assert_eq!(calls, 13);
@@ -274,12 +277,12 @@ mod tests {
         let mut operations = vec![
             operation(MESSAGE, &[]),
             operation(MESSAGE, &[]),
-            operation(Kind::Work(7), &[0]),
+            operation(GoalOperationKind::Work(7), &[0]),
             operation(MESSAGE, &[2]),
             operation(MESSAGE, &[1]),
         ];
         operations[4].after_start = vec![3];
-        let threads = threads(&Rank { operations });
+        let threads = threads(&RankSchedule { operations });
         // For each call its message, its work, the points that it awaits, and the one that it reaches.
         type Seen = (Option<u32>, u64, Vec<u32>, Option<u32>);
         let seen: Vec<Vec<Seen>> = threads

@@ -13,9 +13,9 @@ use crate::messages::{Message, Messages, Step};
 /// Picoseconds in the format's unit of time.
 const UNIT: u64 = 1000;
 
-/// The kind of an operation.
+/// An operation of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RankOperation {
     /// Sends a message.
     Send(Message),
     /// Receives a message.
@@ -38,7 +38,7 @@ pub(super) struct Edge {
 /// The operations of a rank, and their edges, sorted by the later operation.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    pub(super) operations: Vec<Kind>,
+    pub(super) operations: Vec<RankOperation>,
     pub(super) edges: Vec<Edge>,
     /// Operations that must be complete before the next one.
     complete: Vec<u32>,
@@ -66,8 +66,8 @@ impl Schedule {
     fn step(&mut self, step: Step<'_>) {
         match step {
             Step::Work(ps) => self.work = self.work.saturating_add(ps),
-            Step::Send(message) => self.begin(message, Kind::Send(message)),
-            Step::Receive(message) => self.begin(message, Kind::Receive(message)),
+            Step::Send(message) => self.begin(message, RankOperation::Send(message)),
+            Step::Receive(message) => self.begin(message, RankOperation::Receive(message)),
             Step::Sent(message) | Step::Received(message) => {
                 self.settle();
                 if let Some((own, base)) = self.open.remove(&message) {
@@ -81,7 +81,7 @@ impl Schedule {
         }
     }
 
-    fn begin(&mut self, message: Message, kind: Kind) {
+    fn begin(&mut self, message: Message, kind: RankOperation) {
         self.settle();
         let begun = self.push(kind);
         self.started = Some(begun);
@@ -99,19 +99,19 @@ impl Schedule {
     }
 
     fn work_for(&mut self, units: u64) {
-        let own = self.push_after_all(Kind::Work(units));
+        let own = self.push_after_all(RankOperation::Work(units));
         self.complete = vec![own];
         self.started = None;
     }
 
-    fn push(&mut self, kind: Kind) -> u32 {
+    fn push(&mut self, kind: RankOperation) -> u32 {
         if self.complete.len() > 1 {
             self.work_for(0);
         }
         self.push_after_all(kind)
     }
 
-    fn push_after_all(&mut self, kind: Kind) -> u32 {
+    fn push_after_all(&mut self, kind: RankOperation) -> u32 {
         let later = self.operations.len() as u32;
         self.operations.push(kind);
         let complete = self.complete.iter().map(|earlier| (*earlier, false));

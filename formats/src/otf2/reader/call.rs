@@ -1,13 +1,13 @@
 //! Events that belong to one call, from the entry of its function to the exit.
 //!
-//! The begin of a receive has no data; the received message is in its completion, so calls wait for that (`Waiting`). Used for each event of a
+//! The begin of a receive has no data; the received message is in its completion, so calls wait for that (`PendingCalls`). Used for each event of a
 //! location within a call.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use belljar_trace::{Collective, Details, Direction, Event, Peer, Phase, Status};
 
-use crate::builder::calls::{Message, completion, take_part};
+use crate::builder::calls::{ImportedMessage, completion, take_part};
 
 /// Most calls of a thread that wait for later completions.
 const MOST_WAITING: usize = 1 << 18;
@@ -16,7 +16,7 @@ const MOST_REQUESTS: usize = 1 << 20;
 
 /// The item of a completed call that waits for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum RequestedItem {
     /// The index of a message.
     Transfer(usize),
     /// The index of a collective operation.
@@ -30,23 +30,23 @@ struct Over {
     waits: u32,
 }
 
-/// Calls of a thread in their order that were not passed on yet.
+/// Calls of a thread, in their order, that were not passed on yet.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct PendingCalls {
     calls: VecDeque<Over>,
     /// The number of the first of them.
     first: u64,
-    requests: BTreeMap<u64, (u64, Asked)>,
+    requests: BTreeMap<u64, (u64, RequestedItem)>,
     /// Requests of the current call.
-    fresh: Vec<(u64, Asked)>,
+    fresh: Vec<(u64, RequestedItem)>,
     /// Operations without a completion in time.
     pub(super) untold: u64,
 }
 
-impl Waiting {
+impl PendingCalls {
     /// Handles the begin of a receive.
     pub(super) fn receive(&mut self, event: &mut Event, request: u64) {
-        let unknown = Message {
+        let unknown = ImportedMessage {
             peer: Peer::Any,
             tag: None,
             bytes: 0,
@@ -55,7 +55,7 @@ impl Waiting {
         let mut transfer = unknown.transfer(Direction::Receive, Phase::Begun);
         transfer.exact = false;
         self.fresh
-            .push((request, Asked::Transfer(event.transfers.len())));
+            .push((request, RequestedItem::Transfer(event.transfers.len())));
         event.transfers.push(transfer);
         event.started.push(request);
     }
@@ -63,7 +63,7 @@ impl Waiting {
     /// Handles the begin of a collective operation.
     pub(super) fn collective(&mut self, event: &mut Event, request: u64) {
         self.fresh
-            .push((request, Asked::Collective(event.collectives.len())));
+            .push((request, RequestedItem::Collective(event.collectives.len())));
         event.collectives.push(Collective {
             operation: None,
             phase: Phase::Begun,
@@ -76,9 +76,9 @@ impl Waiting {
     }
 
     /// Handles the completion of a receive.
-    pub(super) fn received(&mut self, event: &mut Event, request: u64, message: Message) {
+    pub(super) fn received(&mut self, event: &mut Event, request: u64, message: ImportedMessage) {
         let transfer = message.transfer(Direction::Receive, Phase::Begun);
-        if let Some((asking, Asked::Transfer(at))) = self.asking(event, request) {
+        if let Some((asking, RequestedItem::Transfer(at))) = self.asking(event, request) {
             asking.transfers[at] = transfer;
             asking.communicator = asking.communicator.or(message.communicator);
         }
@@ -87,7 +87,7 @@ impl Waiting {
 
     /// Handles the completion of a collective operation.
     pub(super) fn collected(&mut self, event: &mut Event, request: u64, part: Collective) {
-        if let Some((asking, Asked::Collective(at))) = self.asking(event, request) {
+        if let Some((asking, RequestedItem::Collective(at))) = self.asking(event, request) {
             asking.communicator = asking.communicator.or(part.communicator);
             asking.collectives[at] = Collective {
                 phase: Phase::Begun,
@@ -116,7 +116,7 @@ impl Waiting {
         &'e mut self,
         event: &'e mut Event,
         request: u64,
-    ) -> Option<(&'e mut Event, Asked)> {
+    ) -> Option<(&'e mut Event, RequestedItem)> {
         let fresh = self.fresh.iter().position(|(own, _)| *own == request);
         if let Some(at) = fresh {
             let (_, asked) = self.fresh.swap_remove(at);
@@ -157,7 +157,7 @@ impl Waiting {
 }
 
 /// Adds a message that is sent or received in the call itself.
-pub(super) fn moved(event: &mut Event, direction: Direction, message: Message) {
+pub(super) fn moved(event: &mut Event, direction: Direction, message: ImportedMessage) {
     event.communicator = event.communicator.or(message.communicator);
     if direction == Direction::Receive {
         event.status = message.status();
@@ -167,7 +167,7 @@ pub(super) fn moved(event: &mut Event, direction: Direction, message: Message) {
 }
 
 /// Adds a message whose send begins.
-pub(super) fn sending(event: &mut Event, request: u64, message: Message) {
+pub(super) fn sending(event: &mut Event, request: u64, message: ImportedMessage) {
     event.communicator = event.communicator.or(message.communicator);
     let transfer = message.transfer(Direction::Send, Phase::Begun);
     event.transfers.push(transfer);

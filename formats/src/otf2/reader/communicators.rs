@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use belljar_trace::{Peer, SELF, WORLD};
 
-use super::definitions::{COMM_SELF, Definitions, Group};
+use super::definitions::{COMM_SELF, Definitions, Otf2Group};
 use crate::builder::layout::Layout;
 
 /// A communicator.
@@ -26,10 +26,10 @@ pub(super) struct Known {
 /// Members of a group: the rank of each in it, by its position among all processes.
 type Members = BTreeMap<u32, u32>;
 
-/// A group of MPI's processes.
+/// A group of MPI's processes, with its members' ranks.
 #[derive(Debug)]
-struct Side<'d> {
-    told: &'d Group,
+struct ResolvedGroup<'d> {
+    told: &'d Otf2Group,
     /// Their positions among all processes, in order.
     ranks: Vec<u32>,
     members: Arc<Members>,
@@ -54,8 +54,8 @@ impl Communicators {
         };
         // Many communicators may have one group.
         let groups = definitions.groups.iter();
-        let sides = groups.filter_map(|(number, group)| Some((*number, Side::of(group)?)));
-        let sides: BTreeMap<u32, Side<'_>> = sides.collect();
+        let sides = groups.filter_map(|(number, group)| Some((*number, ResolvedGroup::of(group)?)));
+        let sides: BTreeMap<u32, ResolvedGroup<'_>> = sides.collect();
         for (reference, comm) in &definitions.comms {
             let Some(side) = comm.group.and_then(|group| sides.get(&group)) else {
                 continue;
@@ -73,7 +73,7 @@ impl Communicators {
         own
     }
 
-    fn among(&mut self, side: &Side<'_>, name: &str, processes: u32) -> Option<Known> {
+    fn among(&mut self, side: &ResolvedGroup<'_>, name: &str, processes: u32) -> Option<Known> {
         let number = match name {
             _ if side.told.kind == COMM_SELF => SELF,
             // Archives of earlier Belljars give its copies the same name.
@@ -88,7 +88,7 @@ impl Communicators {
         })
     }
 
-    fn between(&mut self, side: &Side<'_>, remote: &Side<'_>) -> Option<Known> {
+    fn between(&mut self, side: &ResolvedGroup<'_>, remote: &ResolvedGroup<'_>) -> Option<Known> {
         let layout = &mut self.layout;
         Some(Known {
             number: layout.intercommunicator(&side.ranks, &remote.ranks)?,
@@ -108,8 +108,8 @@ impl Communicators {
     }
 }
 
-impl<'d> Side<'d> {
-    fn of(told: &'d Group) -> Option<Self> {
+impl<'d> ResolvedGroup<'d> {
+    fn of(told: &'d Otf2Group) -> Option<Self> {
         if !told.mpi {
             return None;
         }

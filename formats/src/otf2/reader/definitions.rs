@@ -9,10 +9,10 @@ mod processes;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::records::{Fields, Records};
+use super::records::{RecordFields, Records};
 use crate::builder::ImportError;
 use crate::otf2::numbers::definition as kind;
-pub(super) use processes::Process;
+pub(super) use processes::Otf2Process;
 
 /// Kinds of groups.
 pub(super) const COMM_LOCATIONS: u8 = 4;
@@ -51,9 +51,9 @@ pub(super) struct Region {
     pub(super) mpi: bool,
 }
 
-/// A group of processes.
+/// A group of processes, as defined in an OTF2 archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct Otf2Group {
     pub(super) kind: u8,
     pub(super) mpi: bool,
     pub(super) global: bool,
@@ -82,10 +82,10 @@ pub(super) struct Definitions {
     events: BTreeMap<u64, u64>,
     regions: BTreeMap<u32, Region>,
     contexts: BTreeMap<u32, u32>,
-    pub(super) groups: BTreeMap<u32, Group>,
+    pub(super) groups: BTreeMap<u32, Otf2Group>,
     pub(super) comms: BTreeMap<u32, Comm>,
     pub(super) windows: BTreeMap<u32, u32>,
-    processes: Vec<Process>,
+    processes: Vec<Otf2Process>,
     nodes: u32,
 }
 
@@ -105,7 +105,7 @@ impl Definitions {
         Ok(own)
     }
 
-    fn record(&mut self, kind: u8, fields: &mut Fields<'_>) -> Result<(), ImportError> {
+    fn record(&mut self, kind: u8, fields: &mut RecordFields<'_>) -> Result<(), ImportError> {
         match kind {
             kind::CLOCK => {
                 self.clock = Clock {
@@ -158,7 +158,7 @@ impl Definitions {
         Ok(())
     }
 
-    fn location(&mut self, fields: &mut Fields<'_>) -> Result<(), ImportError> {
+    fn location(&mut self, fields: &mut RecordFields<'_>) -> Result<(), ImportError> {
         let (number, _name, kind) = (fields.number()?, fields.small()?, fields.byte()?);
         let (events, process) = (fields.number()?, fields.small()?);
         if kind == CPU_THREAD {
@@ -168,7 +168,7 @@ impl Definitions {
         Ok(())
     }
 
-    fn group(&mut self, fields: &mut Fields<'_>) -> Result<(), ImportError> {
+    fn group(&mut self, fields: &mut RecordFields<'_>) -> Result<(), ImportError> {
         let (number, _name, earlier) = (fields.needed()?, fields.small()?, fields.byte()?);
         let count = fields.number()?;
         // Each member has at least a byte.
@@ -190,7 +190,7 @@ impl Definitions {
             0 => 0,
             _ => fields.number()?,
         };
-        let group = Group {
+        let group = Otf2Group {
             kind,
             mpi: paradigm == MPI,
             global: flags & GLOBAL_MEMBERS > 0,
@@ -231,7 +231,7 @@ impl Definitions {
 }
 
 /// Reads a function. Records of earlier formats end before the canonical name.
-fn region(fields: &mut Fields<'_>) -> Result<Region, ImportError> {
+fn region(fields: &mut RecordFields<'_>) -> Result<Region, ImportError> {
     let name = fields.small()?;
     let mut region = Region {
         name,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::records::{Fields, Records};
+use super::records::{RecordFields, Records};
 use crate::builder::ImportError;
 
 /// Kinds of records.
@@ -15,9 +15,9 @@ const CLOCK_OFFSET: u8 = 0x06;
 /// A table of pairs, instead of a number for each index from 0.
 const SPARSE: u8 = 1;
 
-/// The kind of the numbered items.
+/// The type of a mapping table: the kind of the numbered items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum MappingType {
     Region = 3,
     Comm = 6,
     Window = 8,
@@ -56,7 +56,7 @@ impl Local {
         Ok(own)
     }
 
-    fn table(&mut self, fields: &mut Fields<'_>) -> Result<(), ImportError> {
+    fn table(&mut self, fields: &mut RecordFields<'_>) -> Result<(), ImportError> {
         let (kind, count, mode) = (fields.byte()?, fields.number()?, fields.byte()?);
         if count > fields.left() as u64 {
             return Err(fields.damaged("a table has more rows than its record has bytes"));
@@ -73,7 +73,7 @@ impl Local {
     }
 
     /// Returns the global number for the location's `number`.
-    pub(super) fn global(&self, kind: Kind, number: u32) -> u32 {
+    pub(super) fn global(&self, kind: MappingType, number: u32) -> u32 {
         let table = self.tables.get(&(kind as u8));
         let found = table.and_then(|table| table.get(&u64::from(number)));
         found.map_or(number, |found| u32::try_from(*found).unwrap_or(u32::MAX))
@@ -137,9 +137,9 @@ mod tests {
         let path = folder.path().join("0.def");
         std::fs::write(&path, &bytes).expect("it is written");
         let local = Local::read(&path, 4 << 20).expect("it is sound");
-        let regions = [0, 1, 2, 3].map(|number| local.global(Kind::Region, number));
+        let regions = [0, 1, 2, 3].map(|number| local.global(MappingType::Region, number));
         assert_eq!(regions, [5, 6, 300, 3]);
-        let comms = [7, 100, 1].map(|number| local.global(Kind::Comm, number));
+        let comms = [7, 100, 1].map(|number| local.global(MappingType::Comm, number));
         assert_eq!(comms, [9, 1000, 1]);
         assert_eq!(local.time(1000), 995);
         assert_eq!(local.time(2024), 2024);

@@ -8,13 +8,13 @@ use std::path::Path;
 use belljar_trace::{Collective, Direction, Event, Peer};
 
 use super::Archive;
-use super::call::{self, Waiting};
+use super::call::{self, PendingCalls};
 use super::counts::Counts;
-use super::local::{Kind, Local};
-use super::records::{Fields, Records};
+use super::local::{Local, MappingType};
+use super::records::{RecordFields, Records};
 use crate::builder::ImportError;
-use crate::builder::amounts::{Part, has_pieces, numbered};
-use crate::builder::calls::{Message, Place, blank};
+use crate::builder::amounts::{CollectiveAmounts, has_pieces, numbered};
+use crate::builder::calls::{ImportedMessage, ImportedThread, blank};
 use crate::builder::spool::Spool;
 use crate::otf2::numbers::event as kind;
 
@@ -24,14 +24,14 @@ const DEEPEST: usize = 1 << 16;
 const ROOT_OWN: u32 = u32::MAX - 1;
 const ROOT_OWN_GROUP: u32 = u32::MAX - 2;
 
-/// The state while a location is read.
-pub(super) struct Reading<'a> {
+/// The reader of a location.
+pub(super) struct LocationReader<'a> {
     archive: &'a Archive,
-    place: Place,
+    place: ImportedThread,
     local: &'a Local,
     spool: &'a mut Spool,
     counts: &'a mut Counts,
-    waiting: Waiting,
+    waiting: PendingCalls,
     /// The functions entered; true for MPI's.
     entered: Vec<bool>,
     /// Number of MPI's functions among them.
@@ -41,10 +41,10 @@ pub(super) struct Reading<'a> {
     opened: bool,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> LocationReader<'a> {
     pub(super) fn new(
         archive: &'a Archive,
-        (place, local): (Place, &'a Local),
+        (place, local): (ImportedThread, &'a Local),
         (spool, counts): (&'a mut Spool, &'a mut Counts),
     ) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl<'a> Reading<'a> {
             local,
             spool,
             counts,
-            waiting: Waiting::default(),
+            waiting: PendingCalls::default(),
             entered: Vec::new(),
             depth: 0,
             call: None,
@@ -110,12 +110,12 @@ impl<'a> Reading<'a> {
             kind::ENTER | kind::LEAVE => {
                 let number = records.bare_number()?;
                 let number = u32::try_from(number).unwrap_or(u32::MAX);
-                let region = self.local.global(Kind::Region, number);
+                let region = self.local.global(MappingType::Region, number);
                 self.region(kind == kind::ENTER, region, records)
             }
             kind::CONTEXT_ENTER | kind::CONTEXT_LEAVE => {
                 let number = records.content()?.needed()?;
-                let context = self.local.global(Kind::Context, number);
+                let context = self.local.global(MappingType::Context, number);
                 let definitions = &self.archive.definitions;
                 let region = definitions.region_of_context(context).unwrap_or(u32::MAX);
                 self.region(kind == kind::CONTEXT_ENTER, region, records)
@@ -232,7 +232,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Handles an event that belongs to a call.
-    fn within(&mut self, kind: u8, fields: &mut Fields<'_>) -> Result<(), ImportError> {
+    fn within(&mut self, kind: u8, fields: &mut RecordFields<'_>) -> Result<(), ImportError> {
         let Some(mut call) = self.call.take() else {
             self.counts.outside += 1;
             return Ok(());
@@ -246,7 +246,7 @@ impl<'a> Reading<'a> {
         &mut self,
         kind: u8,
         event: &mut Event,
-        fields: &mut Fields<'_>,
+        fields: &mut RecordFields<'_>,
     ) -> Result<(), ImportError> {
         match kind {
             kind::SEND => call::moved(event, Direction::Send, self.message(fields)?),
@@ -280,14 +280,14 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn message(&self, fields: &mut Fields<'_>) -> Result<Message, ImportError> {
+    fn message(&self, fields: &mut RecordFields<'_>) -> Result<ImportedMessage, ImportError> {
         let (peer, communicator) = (fields.needed()?, fields.needed()?);
         // All bits of a negative tag are stored.
         let tag = fields.number()? as u32;
         let bytes = fields.number()?;
-        let reference = self.local.global(Kind::Comm, communicator);
+        let reference = self.local.global(MappingType::Comm, communicator);
         let known = self.archive.communicators.get(reference);
-        Ok(Message {
+        Ok(ImportedMessage {
             peer: known.map_or(Peer::Invalid(-1), |it| it.peer(self.place.rank, peer)),
             tag: Some(tag.cast_signed()),
             bytes,
@@ -296,7 +296,10 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads a part in a collective operation; `None` for one that creates objects.
-    fn collective(&mut self, fields: &mut Fields<'_>) -> Result<Option<Collective>, ImportError> {
+    fn collective(
+        &mut self,
+        fields: &mut RecordFields<'_>,
+    ) -> Result<Option<Collective>, ImportError> {
         let (operation, communicator) = (fields.byte()?, fields.needed()?);
         let root = fields.small()?;
         let (sent, received) = (fields.number()?, fields.number()?);
@@ -305,11 +308,11 @@ impl<'a> Reading<'a> {
         };
         self.counts.operations += 1;
         self.counts.pieces += u64::from(has_pieces(operation));
-        let reference = self.local.global(Kind::Comm, communicator);
+        let reference = self.local.global(MappingType::Comm, communicator);
         let known = self.archive.communicators.get(reference);
         let place = known.map(|known| known.place(self.place.rank));
         let (members, rank) = place.unwrap_or((1, 0));
-        let part = Part {
+        let part = CollectiveAmounts {
             operation,
             sent,
             received,
@@ -337,9 +340,9 @@ impl<'a> Reading<'a> {
         &self,
         kind: u8,
         event: &mut Event,
-        fields: &mut Fields<'_>,
+        fields: &mut RecordFields<'_>,
     ) -> Result<(), ImportError> {
-        let window = self.local.global(Kind::Window, fields.needed()?);
+        let window = self.local.global(MappingType::Window, fields.needed()?);
         let reference = self.archive.definitions.windows.get(&window);
         let known = reference.and_then(|it| self.archive.communicators.get(*it));
         call::on_window(event, (window, known.map(|known| known.number)));
@@ -359,7 +362,7 @@ impl<'a> Reading<'a> {
             if bytes == 0 {
                 continue;
             }
-            let message = Message {
+            let message = ImportedMessage {
                 peer: known.map_or(Peer::Invalid(-1), |it| it.peer(self.place.rank, remote)),
                 tag: None,
                 bytes,

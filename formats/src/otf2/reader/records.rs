@@ -117,10 +117,10 @@ impl Records {
     }
 
     /// Reads the content of a record with a length.
-    pub(super) fn content(&mut self) -> Result<Fields<'_>, ImportError> {
+    pub(super) fn content(&mut self) -> Result<RecordFields<'_>, ImportError> {
         let extent = self.extent()?;
         let big = self.big;
-        Ok(Fields {
+        Ok(RecordFields {
             bytes: &self.chunk[extent.from..extent.to],
             at: 0,
             big,
@@ -161,7 +161,7 @@ impl Records {
 
     /// Reads a number that is a whole record without a length.
     pub(super) fn bare_number(&mut self) -> Result<u64, ImportError> {
-        let mut fields = Fields {
+        let mut fields = RecordFields {
             bytes: self.chunk.get(self.at..).unwrap_or_default(),
             at: 0,
             big: self.big,
@@ -184,9 +184,9 @@ impl Records {
     }
 }
 
-/// The content of a record.
+/// The fields of a record.
 #[derive(Clone, Debug)]
-pub(super) struct Fields<'a> {
+pub(super) struct RecordFields<'a> {
     bytes: &'a [u8],
     at: usize,
     big: bool,
@@ -194,7 +194,7 @@ pub(super) struct Fields<'a> {
     place: (&'a Path, u64),
 }
 
-impl Fields<'_> {
+impl RecordFields<'_> {
     /// Creates an error at the position of the last read.
     pub(super) fn damaged(&self, reason: &str) -> ImportError {
         ImportError::Damaged {
@@ -280,8 +280,8 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
-    fn fields(bytes: &[u8], big: bool) -> Fields<'_> {
-        Fields {
+    fn fields(bytes: &[u8], big: bool) -> RecordFields<'_> {
+        RecordFields {
             bytes,
             at: 0,
             big,

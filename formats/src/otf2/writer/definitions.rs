@@ -11,11 +11,11 @@ use belljar_trace::TraceHeader;
 
 use super::chunks::Chunks;
 use super::contexts::Contexts;
-use super::encode::Fields;
-use super::place::{Place, role};
+use super::encode::RecordContent;
+use super::place::{Otf2Location, role};
 use crate::otf2::numbers::{CALLING_CONTEXT_TYPE, definition as kind};
 use crate::records::ExportError;
-use crate::records::places::{Group, Places};
+use crate::records::places::{ExportedCommunicator, Places};
 
 /// Bytes of a chunk of definitions: the format's maximum.
 pub(super) const CHUNK: u64 = 16 << 20;
@@ -37,7 +37,7 @@ const CPU_THREAD: u8 = 1;
 
 /// The input of definitions.
 #[derive(Debug)]
-pub(super) struct Content<'a> {
+pub(super) struct DefinitionsInput<'a> {
     pub(super) header: &'a TraceHeader,
     pub(super) places: &'a Places,
     pub(super) ticks_per_second: u64,
@@ -48,7 +48,7 @@ pub(super) struct Content<'a> {
     /// Call sites.
     pub(super) contexts: &'a Contexts,
     /// Threads, with the number of their events.
-    pub(super) locations: &'a [(Place, u64)],
+    pub(super) locations: &'a [(Otf2Location, u64)],
 }
 
 /// Writes and counts definitions.
@@ -62,7 +62,7 @@ pub(super) struct Definitions {
 
 impl Definitions {
     /// Writes all of them to a new file. Returns their number.
-    pub(super) fn write(path: &Path, content: &Content<'_>) -> Result<u64, ExportError> {
+    pub(super) fn write(path: &Path, content: &DefinitionsInput<'_>) -> Result<u64, ExportError> {
         let mut own = Self {
             chunks: Chunks::create(path, CHUNK)?,
             texts: BTreeMap::new(),
@@ -84,7 +84,7 @@ impl Definitions {
         Ok(count)
     }
 
-    fn put(&mut self, kind: u8, fields: &Fields) -> Result<(), ExportError> {
+    fn put(&mut self, kind: u8, fields: &RecordContent) -> Result<(), ExportError> {
         let mut record = Vec::new();
         fields.put(kind, &mut record);
         self.chunks.make_room(record.len())?;
@@ -92,9 +92,9 @@ impl Definitions {
         self.chunks.append(&record, 0)
     }
 
-    fn clock(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
+    fn clock(&mut self, content: &DefinitionsInput<'_>) -> Result<(), ExportError> {
         let (first, last) = content.span;
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         fields.number(content.ticks_per_second);
         fields.number(first).number(last - first);
         // The calendar time of the run is omitted, as it would differ between runs.
@@ -109,23 +109,23 @@ impl Definitions {
         }
         let number = self.texts.len() as u32;
         self.texts.insert(text.to_owned(), number);
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         fields.number(number).text(text);
         self.put(kind::STRING, &fields)?;
         Ok(number)
     }
 
     /// Writes the cluster and its nodes.
-    fn machine(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
+    fn machine(&mut self, content: &DefinitionsInput<'_>) -> Result<(), ExportError> {
         let name = self.text(content.header.scenario())?;
         let class = self.text("cluster")?;
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         fields.number(0u32).number(name).number(class).perhaps(None);
         self.put(kind::SYSTEM_TREE_NODE, &fields)?;
         let class = self.text("node")?;
         for node in 0..content.header.nodes() as u32 {
             let name = self.text(&format!("node{node}"))?;
-            let mut fields = Fields::default();
+            let mut fields = RecordContent::default();
             fields.number(node + 1).number(name).number(class);
             fields.number(0u32);
             self.put(kind::SYSTEM_TREE_NODE, &fields)?;
@@ -134,7 +134,7 @@ impl Definitions {
     }
 
     /// Writes processes and their threads.
-    fn locations(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
+    fn locations(&mut self, content: &DefinitionsInput<'_>) -> Result<(), ExportError> {
         let several = content.places.processes().iter().any(|(it, _)| it.job > 0);
         let nodes = content.header.nodes() as u32;
         for (number, (member, node)) in (0u32..).zip(content.places.processes()) {
@@ -143,7 +143,7 @@ impl Definitions {
                 false => format!("rank {}", member.rank),
             };
             let name = self.text(&name)?;
-            let mut fields = Fields::default();
+            let mut fields = RecordContent::default();
             fields.number(number).number(name).byte(PROCESS);
             fields.perhaps((*node < nodes).then_some(node.saturating_add(1)));
             fields.perhaps(None);
@@ -155,7 +155,7 @@ impl Definitions {
                 thread => format!("thread {thread}"),
             };
             let name = self.text(&name)?;
-            let mut fields = Fields::default();
+            let mut fields = RecordContent::default();
             fields.number(place.location()).number(name);
             fields.byte(CPU_THREAD).number(*events);
             fields.number(place.0.process);
@@ -165,13 +165,13 @@ impl Definitions {
     }
 
     /// Writes call sites, which each call has as an attribute.
-    fn contexts(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
+    fn contexts(&mut self, content: &DefinitionsInput<'_>) -> Result<(), ExportError> {
         if content.contexts.list().is_empty() {
             return Ok(());
         }
         let name = self.text("call site")?;
         let told = self.text("where the call was made: file and return address")?;
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         fields.number(0u32).number(name);
         fields.byte(CALLING_CONTEXT_TYPE).number(told);
         self.put(kind::ATTRIBUTE, &fields)?;
@@ -181,7 +181,7 @@ impl Definitions {
             self.region(functions + number, name, (CODE, NO_PARADIGM, file))?;
         }
         for (number, (frame, caller)) in (0u32..).zip(content.contexts.list()) {
-            let mut fields = Fields::default();
+            let mut fields = RecordContent::default();
             fields.number(number).number(functions + frame);
             fields.perhaps(None).perhaps(*caller);
             self.put(kind::CALLING_CONTEXT, &fields)?;
@@ -197,7 +197,7 @@ impl Definitions {
     ) -> Result<(), ExportError> {
         let name_text = self.text(name)?;
         let file = self.text(file)?;
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         // The role in earlier formats, and unknown lines.
         fields.number(number).number(name_text).number(0u32).byte(0);
         fields.number(file).number(0u32).number(0u32);
@@ -206,9 +206,9 @@ impl Definitions {
         self.put(kind::REGION, &fields)
     }
 
-    fn communicators(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
+    fn communicators(&mut self, content: &DefinitionsInput<'_>) -> Result<(), ExportError> {
         let mains = 0..content.places.processes().len() as u32;
-        let all = mains.map(|process| Place::main(process).location());
+        let all = mains.map(|process| Otf2Location::main(process).location());
         let all = all.collect();
         self.group("", (COMM_LOCATIONS, EARLIER_COMM_LOCATIONS), all)?;
         for (number, group) in (0u32..).zip(content.places.groups()) {
@@ -227,7 +227,7 @@ impl Definitions {
         let name = self.text(name)?;
         let number = self.groups;
         self.groups += 1;
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         fields.number(number).number(name).byte(earlier);
         fields.number(members.len() as u64);
         for member in members {
@@ -241,7 +241,7 @@ impl Definitions {
     fn communicator(
         &mut self,
         number: u32,
-        group: &Group,
+        group: &ExportedCommunicator,
         places: &Places,
     ) -> Result<(), ExportError> {
         let name = match &group.remote {
@@ -257,7 +257,7 @@ impl Definitions {
         };
         let own = self.group(&name, kind, numbers(&group.members))?;
         let name_text = self.text(&name)?;
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         fields.number(number).number(name_text).number(own);
         match &group.remote {
             Some(remote) => {
@@ -272,10 +272,10 @@ impl Definitions {
         }
     }
 
-    fn windows(&mut self, content: &Content<'_>) -> Result<(), ExportError> {
+    fn windows(&mut self, content: &DefinitionsInput<'_>) -> Result<(), ExportError> {
         for (number, window) in (0u32..).zip(content.places.windows()) {
             let name = self.text(&format!("window {number}"))?;
-            let mut fields = Fields::default();
+            let mut fields = RecordContent::default();
             fields.number(number).number(name).number(window.group);
             fields.number(0u32);
             self.put(kind::RMA_WIN, &fields)?;

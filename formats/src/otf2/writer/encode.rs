@@ -8,9 +8,9 @@ const UNDEFINED: u8 = 0xff;
 
 /// The content of a record.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fields(Vec<u8>);
+pub(super) struct RecordContent(Vec<u8>);
 
-impl Fields {
+impl RecordContent {
     /// Clears it.
     pub(super) fn clear(&mut self) {
         self.0.clear();
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn numbers_take_as_many_bytes_as_they_need() {
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         fields
             .number(0u32)
             .number(7u32)
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn long_records_have_long_lengths() {
-        let mut fields = Fields::default();
+        let mut fields = RecordContent::default();
         fields.text(&"x".repeat(299));
         let mut out = Vec::new();
         fields.put(10, &mut out);

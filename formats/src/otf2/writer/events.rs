@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use super::chunks::Chunks;
-use super::encode::Fields;
+use super::encode::RecordContent;
 use crate::otf2::numbers::{CALLING_CONTEXT_TYPE, collective_code, event as kind};
 use crate::records::ExportError;
-use crate::records::calls::{Call, Collected, Part, Record, Root};
+use crate::records::calls::{Collected, ExportedCall, ExportedMessage, Record, Root};
 use belljar_mpi::Access;
 
 /// Most bytes of an event of any kind with its time.
@@ -24,7 +24,7 @@ pub(super) struct Events {
     chunks: Chunks,
     /// The time written before the last event.
     time: Option<u64>,
-    fields: Fields,
+    fields: RecordContent,
     record: Vec<u8>,
     accesses: u64,
     /// The calling context for the next event's attribute.
@@ -37,7 +37,7 @@ impl Events {
         Ok(Self {
             chunks: Chunks::create(path, chunk)?,
             time: None,
-            fields: Fields::default(),
+            fields: RecordContent::default(),
             record: Vec::new(),
             accesses: 0,
             context: None,
@@ -52,7 +52,7 @@ impl Events {
     /// Appends the events of a call of the function that is defined as `region`, made in a calling context.
     pub(super) fn call(
         &mut self,
-        call: &Call,
+        call: &ExportedCall,
         region: u32,
         context: Option<u32>,
     ) -> Result<(), ExportError> {
@@ -104,7 +104,7 @@ impl Events {
         }
         if let Some(context) = self.context.take() {
             // One attribute, the first one defined.
-            let mut attributes = Fields::default();
+            let mut attributes = RecordContent::default();
             attributes.number(1u32).number(0u32);
             attributes.byte(CALLING_CONTEXT_TYPE).number(context);
             attributes.put(kind::ATTRIBUTES, &mut self.record);
@@ -159,7 +159,7 @@ impl Events {
         &mut self,
         time: u64,
         kind: u8,
-        part: &Part,
+        part: &ExportedMessage,
         request: Option<u64>,
     ) -> Result<(), ExportError> {
         let fields = &mut self.fields;

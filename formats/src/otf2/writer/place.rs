@@ -3,16 +3,16 @@
 use belljar_collectives::Operation;
 
 use crate::records::collective::operation;
-use crate::records::places::Thread;
+use crate::records::places::ExportedThread;
 
-/// A thread as a location.
+/// A thread as a location of OTF2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(pub(super) Thread);
+pub(super) struct Otf2Location(pub(super) ExportedThread);
 
-impl Place {
+impl Otf2Location {
     /// Returns a process's first thread.
     pub(super) fn main(process: u32) -> Self {
-        Self(Thread { process, thread: 0 })
+        Self(ExportedThread { process, thread: 0 })
     }
 
     /// Returns its number.

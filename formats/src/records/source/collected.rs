@@ -5,8 +5,8 @@
 use belljar_trace::{Collective, Event, Peer};
 
 use super::Source;
-use super::pending::Kind;
-use crate::records::calls::{Call, Collected, Record, Root};
+use super::pending::PendingKind;
+use crate::records::calls::{Collected, ExportedCall, Record, Root};
 use crate::records::collective::named;
 
 impl Source {
@@ -43,15 +43,15 @@ impl Source {
     /// Adds a process's part in the collective operation with this index.
     pub(super) fn take_part(
         &mut self,
-        call: &mut Call,
+        call: &mut ExportedCall,
         index: usize,
         request: Option<u64>,
-    ) -> Option<Kind> {
+    ) -> Option<PendingKind> {
         let collected = self.collected(&call.event, &call.event.collectives[index])?;
         call.begun.push(match request {
             Some(request) => Record::CollectiveBegun(request),
             None => Record::CollectiveEntered,
         });
-        Some(Kind::Collective(collected))
+        Some(PendingKind::Collective(collected))
     }
 }

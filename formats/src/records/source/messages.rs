@@ -7,8 +7,8 @@ use belljar_job::{Channel, Completer, OperationId};
 use belljar_trace::{Event, Peer, Status};
 
 use super::Source;
-use super::pending::{Kind, Receive};
-use crate::records::calls::{Call, Other, Part, Record};
+use super::pending::{PendingKind, Receive};
+use crate::records::calls::{ExportedCall, ExportedMessage, Other, Record};
 
 impl Source {
     /// Returns the communicator of a process by number, and the peer in it.
@@ -42,15 +42,15 @@ impl Source {
     /// Adds a send: the transfer with this index, with this channel and number.
     pub(super) fn send(
         &mut self,
-        call: &mut Call,
+        call: &mut ExportedCall,
         index: usize,
         (channel, message): (Channel, Option<u64>),
         request: Option<u64>,
-    ) -> Option<Kind> {
+    ) -> Option<PendingKind> {
         let transfer = &call.event.transfers[index];
         let (communicator, peer, bytes) = (transfer.communicator, transfer.peer, transfer.bytes);
         let (group, other) = self.resolve(&call.event, communicator, peer)?;
-        let part = Part {
+        let part = ExportedMessage {
             group,
             other,
             tag: channel.tag,
@@ -61,20 +61,20 @@ impl Source {
             Some(request) => Record::SendBegun(part, request),
             None => Record::Send(part),
         });
-        Some(Kind::Send)
+        Some(PendingKind::Send)
     }
 
     /// Adds a posted receive: the transfer with this index, with this channel if it is known.
     pub(super) fn post(
         &mut self,
-        call: &mut Call,
+        call: &mut ExportedCall,
         index: usize,
         channel: Option<Channel>,
         request: Option<u64>,
-    ) -> Option<Kind> {
+    ) -> Option<PendingKind> {
         let transfer = &call.event.transfers[index];
         call.begun.extend(request.map(Record::ReceiveBegun));
-        Some(Kind::Receive(Receive {
+        Some(PendingKind::Receive(Receive {
             communicator: transfer.communicator?,
             peer: transfer.peer,
             channel,
@@ -85,10 +85,10 @@ impl Source {
     /// Returns the message of a receive, if its sender is known.
     pub(super) fn received(
         &mut self,
-        call: &Call,
+        call: &ExportedCall,
         (operation, receive): (OperationId, Receive),
         by: Completer,
-    ) -> Option<Part> {
+    ) -> Option<ExportedMessage> {
         let completion = match by {
             Completer::Completion(index) => call.event.completed.get(index),
             _ => None,
@@ -107,7 +107,7 @@ impl Source {
         let (group, other) = self.resolve(&call.event, Some(receive.communicator), peer)?;
         self.left_out.room += u64::from(!exact);
         self.left_out.unnumbered += u64::from(message.is_none());
-        Some(Part {
+        Some(ExportedMessage {
             group,
             other,
             tag: channel.tag,

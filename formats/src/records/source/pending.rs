@@ -7,19 +7,19 @@ use belljar_job::{Channel, Completer, Loss, Operation, OperationId, Origin};
 use belljar_trace::{Peer, Phase};
 
 use super::Source;
-use crate::records::calls::{Call, Collected, Record};
+use crate::records::calls::{Collected, ExportedCall, Record};
 
 /// An incomplete operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingOperation {
     /// The number of its request; `None` for an operation that its call completes.
     pub(super) request: Option<u64>,
-    pub(super) kind: Kind,
+    pub(super) kind: PendingKind,
 }
 
-/// The kind of an operation.
+/// The kind of an incomplete operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum PendingKind {
     Send,
     Receive(Receive),
     Collective(Collected),
@@ -41,7 +41,7 @@ impl Source {
     /// Begins an operation of a call; a send has this number of its message.
     pub(super) fn begin(
         &mut self,
-        call: &mut Call,
+        call: &mut ExportedCall,
         (operation, message): (OperationId, Option<u64>),
         origin: Origin,
         what: Operation,
@@ -83,7 +83,7 @@ impl Source {
             }
             _ => None,
         };
-        let pending = kind.map(|kind| Pending { request, kind });
+        let pending = kind.map(|kind| PendingOperation { request, kind });
         self.pending
             .extend(pending.map(|pending| (operation, pending)));
     }
@@ -98,7 +98,7 @@ impl Source {
     /// Sets the channel of a receive.
     pub(super) fn name(&mut self, receive: OperationId, channel: Channel) {
         let pending = self.pending.get_mut(&receive);
-        if let Some(Kind::Receive(receive)) = pending.map(|pending| &mut pending.kind) {
+        if let Some(PendingKind::Receive(receive)) = pending.map(|pending| &mut pending.kind) {
             receive.channel = Some(channel);
         }
     }
@@ -115,26 +115,26 @@ impl Source {
     /// Completes an operation in a call; it moved nothing if it was cancelled or failed.
     pub(super) fn complete(
         &mut self,
-        call: &mut Call,
-        (operation, pending): (OperationId, Pending),
+        call: &mut ExportedCall,
+        (operation, pending): (OperationId, PendingOperation),
         nothing: bool,
         by: Completer,
     ) {
         let record = match (pending.kind, pending.request) {
             (_, None) if nothing => None,
             (_, Some(request)) if nothing => Some(Record::Cancelled(request)),
-            (Kind::Send, request) => request.map(Record::SendCompleted),
-            (Kind::Receive(receive), request) => {
+            (PendingKind::Send, request) => request.map(Record::SendCompleted),
+            (PendingKind::Receive(receive), request) => {
                 let part = self.received(call, (operation, receive), by);
                 part.map(|part| match request {
                     Some(request) => Record::ReceiveCompleted(part, request),
                     None => Record::Receive(part),
                 })
             }
-            (Kind::Collective(collected), Some(request)) => {
+            (PendingKind::Collective(collected), Some(request)) => {
                 Some(Record::CollectiveCompleted(collected, request))
             }
-            (Kind::Collective(collected), None) => Some(Record::Collective(collected)),
+            (PendingKind::Collective(collected), None) => Some(Record::Collective(collected)),
         };
         call.done.extend(record);
     }

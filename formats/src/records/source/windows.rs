@@ -8,11 +8,11 @@ use belljar_mpi::{CallKind, Object};
 use belljar_trace::{Direction, Transfer, TransferKind};
 
 use super::Source;
-use crate::records::calls::{Call, Record};
+use crate::records::calls::{ExportedCall, Record};
 
 impl Source {
     /// Adds the window that a call creates or frees.
-    pub(super) fn windows(&mut self, call: &mut Call, window: Option<WindowId>) {
+    pub(super) fn windows(&mut self, call: &mut ExportedCall, window: Option<WindowId>) {
         let makes = match call.event.meaning().kind {
             CallKind::Free(Object::Window) => false,
             CallKind::Make(Object::Window) => true,
@@ -38,7 +38,7 @@ impl Source {
     }
 
     /// Adds an access to another process's memory.
-    pub(super) fn access(&mut self, call: &mut Call, transfer: &Transfer) {
+    pub(super) fn access(&mut self, call: &mut ExportedCall, transfer: &Transfer) {
         let window = self.operations.window(&call.event);
         let Some(window) = window.and_then(|window| self.places.window(window)) else {
             self.left_out.communicators += 1;

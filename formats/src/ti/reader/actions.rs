@@ -4,7 +4,7 @@
 
 use belljar_trace::{Amount, Direction, Event, Phase, Share, Who};
 
-use super::rank::Rank;
+use super::rank::RankReader;
 use super::words::{DOUBLE, Words};
 
 /// Actions without a separate call.
@@ -59,7 +59,7 @@ pub(super) fn is_known(action: &str) -> bool {
 
 /// Executes an action, which is a call, time, or nothing.
 pub(super) fn carry_out(
-    rank: &mut Rank<'_>,
+    rank: &mut RankReader<'_>,
     action: &str,
     words: &mut Words<'_>,
 ) -> Result<Option<Event>, String> {
@@ -98,7 +98,11 @@ pub(super) fn carry_out(
     }
 }
 
-fn message(rank: &mut Rank<'_>, action: &str, words: &mut Words<'_>) -> Result<Event, String> {
+fn message(
+    rank: &mut RankReader<'_>,
+    action: &str,
+    words: &mut Words<'_>,
+) -> Result<Event, String> {
     let (peer, tag, count) = (words.signed()?, words.signed()?, words.count()?);
     let bytes = count.saturating_mul(words.datatype()?);
     let message = rank.message(peer, tag, bytes)?;
@@ -123,7 +127,7 @@ fn message(rank: &mut Rank<'_>, action: &str, words: &mut Words<'_>) -> Result<E
 }
 
 /// Reads `sendRecv SENT TO RECEIVED FROM SENT-TYPE RECEIVED-TYPE`, with tag 0.
-fn both(rank: &Rank<'_>, words: &mut Words<'_>) -> Result<Event, String> {
+fn both(rank: &RankReader<'_>, words: &mut Words<'_>) -> Result<Event, String> {
     let (sent, to) = (words.count()?, words.signed()?);
     let (received, from) = (words.count()?, words.signed()?);
     let (sent_type, received_type) = (words.datatype()?, words.datatype()?);
@@ -146,7 +150,11 @@ struct Told {
     work: f64,
 }
 
-fn collective(rank: &mut Rank<'_>, action: &str, words: &mut Words<'_>) -> Result<Event, String> {
+fn collective(
+    rank: &mut RankReader<'_>,
+    action: &str,
+    words: &mut Words<'_>,
+) -> Result<Event, String> {
     let told = match action {
         "barrier" => Told {
             name: "MPI_Barrier",

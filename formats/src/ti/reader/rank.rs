@@ -10,7 +10,9 @@ use belljar_trace::{Amount, Collective, Direction, Event, Peer, Phase, WORLD};
 use super::actions;
 use super::words::{BYTE, Words, rank};
 use crate::builder::ImportError;
-use crate::builder::calls::{Functions, Message, Place, blank, completion, take_part};
+use crate::builder::calls::{
+    Functions, ImportedMessage, ImportedThread, blank, completion, take_part,
+};
 use crate::builder::spool::Spool;
 
 /// Most requests of a rank that are not awaited.
@@ -19,9 +21,9 @@ const MOST_OPEN: usize = 1 << 20;
 /// A message by its sender, receiver and tag.
 pub(super) type Key = (u32, u32, i32);
 
-/// A rank.
-pub(super) struct Rank<'a> {
-    place: Place,
+/// The reader of a rank's actions.
+pub(super) struct RankReader<'a> {
+    place: ImportedThread,
     pub(super) ranks: u32,
     ticks_per_flop: f64,
     functions: &'a Functions,
@@ -31,7 +33,7 @@ pub(super) struct Rank<'a> {
     rest: f64,
     next: u64,
     /// Requests by their messages, with the messages received through them.
-    open: BTreeMap<Key, VecDeque<(u64, Option<Message>)>>,
+    open: BTreeMap<Key, VecDeque<(u64, Option<ImportedMessage>)>>,
     count: usize,
     pub(super) element: u64,
     surplus: Surplus,
@@ -68,9 +70,9 @@ impl Surplus {
     }
 }
 
-impl<'a> Rank<'a> {
+impl<'a> RankReader<'a> {
     pub(super) fn new(
-        (place, ranks): (Place, u32),
+        (place, ranks): (ImportedThread, u32),
         ticks_per_flop: f64,
         (functions, spool): (&'a Functions, &'a mut Spool),
     ) -> Self {
@@ -146,7 +148,12 @@ impl<'a> Rank<'a> {
     }
 
     /// Creates a message to or from a rank, or from any rank.
-    pub(super) fn message(&self, peer: i64, tag: i64, bytes: u64) -> Result<Message, String> {
+    pub(super) fn message(
+        &self,
+        peer: i64,
+        tag: i64,
+        bytes: u64,
+    ) -> Result<ImportedMessage, String> {
         let known = u32::try_from(peer).ok().filter(|it| *it < self.ranks);
         let peer = match (known, peer) {
             (Some(peer), _) => Peer::Rank(peer),
@@ -154,7 +161,7 @@ impl<'a> Rank<'a> {
             (None, peer) => return Err(format!("there is no rank {peer}")),
         };
         let tag = i32::try_from(tag).map_err(|_| format!("{tag} is no tag"))?;
-        Ok(Message {
+        Ok(ImportedMessage {
             peer,
             tag: (tag >= 0).then_some(tag),
             bytes,
@@ -167,7 +174,7 @@ impl<'a> Rank<'a> {
         &mut self,
         event: &mut Event,
         direction: Direction,
-        message: Message,
+        message: ImportedMessage,
     ) -> Result<(), String> {
         if self.count >= MOST_OPEN {
             return Err("more than a million requests are not waited for".to_owned());
@@ -219,7 +226,7 @@ impl<'a> Rank<'a> {
 
     /// Waits for all requests.
     pub(super) fn wait_for_all(&mut self) -> Result<Option<Event>, String> {
-        let mut all: Vec<(u64, Option<Message>)> = std::mem::take(&mut self.open)
+        let mut all: Vec<(u64, Option<ImportedMessage>)> = std::mem::take(&mut self.open)
             .into_values()
             .flatten()
             .collect();
@@ -263,6 +270,6 @@ fn none((from, to, tag): Key) -> String {
 }
 
 /// Returns the message if its sender is known.
-fn known(message: Option<Message>) -> Option<Message> {
+fn known(message: Option<ImportedMessage>) -> Option<ImportedMessage> {
     message.filter(|message| matches!(message.peer, Peer::Rank(_)))
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use belljar_formats::{Call, Part, Record, Source};
+use belljar_formats::{ExportedCall, ExportedMessage, Record, Source};
 use belljar_trace::TraceError;
 
 use super::{Difference, Differences, is};
@@ -47,7 +47,7 @@ pub(super) fn check(truth: &Truth, path: &Path) -> Result<Vec<Difference>, Trace
 }
 
 impl Sides<'_> {
-    fn take(&mut self, call: &Call) {
+    fn take(&mut self, call: &ExportedCall) {
         let key = (call.event.rank, call.event.thread, call.event.entry);
         let (sends, receives) = self.truth.sides(key);
         let mut sends = sends.into_iter();
@@ -102,7 +102,7 @@ impl Sides<'_> {
     }
 
     /// Operations that the call's parts are of.
-    fn collectives(&mut self, key: CallKey, call: &Call) {
+    fn collectives(&mut self, key: CallKey, call: &ExportedCall) {
         let mut expected = self.truth.collectives(key);
         // Formats have no operations of neighbours.
         expected.retain(|operation| !operation.is_neighborhood());
@@ -130,7 +130,7 @@ impl Sides<'_> {
         }
     }
 
-    fn side(&mut self, part: Part, operation: OperationId) {
+    fn side(&mut self, part: ExportedMessage, operation: OperationId) {
         let Some(number) = part.message else {
             self.unnumbered.push(operation);
             return;

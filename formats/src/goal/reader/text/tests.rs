@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn ranks(text: &str) -> Result<Vec<(u32, Rank)>, ImportError> {
+fn ranks(text: &str) -> Result<Vec<(u32, RankSchedule)>, ImportError> {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), text).expect("it is written");
     let mut ranks = Vec::new();
@@ -20,8 +20,8 @@ fn schedules_are_read() {
     let numbers: Vec<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
     assert_eq!(numbers, [1, 0, 2]);
     let operations = &ranks[0].1.operations;
-    assert_eq!(operations[0].kind, Kind::Work(100));
-    let sent = Kind::Message {
+    assert_eq!(operations[0].kind, GoalOperationKind::Work(100));
+    let sent = GoalOperationKind::Message {
         direction: Direction::Send,
         peer: Some(0),
         tag: Some(7),

@@ -14,9 +14,9 @@ const DEEPEST: u32 = 64;
 /// Most nodes and processes.
 const MOST: usize = 1 << 20;
 
-/// A process of MPI.
+/// A process of MPI in an OTF2 archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::otf2::reader) struct Process {
+pub(in crate::otf2::reader) struct Otf2Process {
     pub(in crate::otf2::reader) node: u32,
     /// Its threads, the main one first.
     pub(in crate::otf2::reader) locations: Vec<u64>,
@@ -24,7 +24,7 @@ pub(in crate::otf2::reader) struct Process {
 
 impl Definitions {
     /// Returns the processes of MPI, by their positions in communicators.
-    pub(in crate::otf2::reader) fn processes(&self) -> &[Process] {
+    pub(in crate::otf2::reader) fn processes(&self) -> &[Otf2Process] {
         &self.processes
     }
 
@@ -54,7 +54,7 @@ impl Definitions {
                 let others = own.into_iter().filter(|location| *location != main);
                 locations.extend(others.filter(|location| seen.insert(*location)));
             }
-            processes.push(Process { node, locations });
+            processes.push(Otf2Process { node, locations });
         }
         self.nodes = nodes.len() as u32;
         self.processes = processes;
