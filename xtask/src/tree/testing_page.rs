@@ -40,7 +40,10 @@ fn lists_of_groups_and_targets_are_those_of_the_code() {
     if std::env::var_os("BELLJAR_BLESS").is_some() {
         fs::write(&path, &new).expect("the page can be written");
     } else {
-        assert!(page == new, "the lists are old: BELLJAR_BLESS=1 rewrites them");
+        assert!(
+            page == new,
+            "the lists are old: BELLJAR_BLESS=1 rewrites them"
+        );
     }
 }
 
