@@ -35,6 +35,37 @@ const LISTS: [(&str, &str); 4] = [
     ("trace.probe", r#"file = "f", symbol = "s""#),
 ];
 
+/// Keys whose default a plan takes: the key, and the code that does so, with `{}` for the value.
+const LATER: [(&str, &str); 8] = [
+    (
+        "nodes.cycles-per-instruction",
+        "cycles_per_instruction.unwrap_or({})",
+    ),
+    ("nodes.noise.shape", "const SHAPE: f64 = {};"),
+    ("network.fanout", "network.fanout.unwrap_or({})"),
+    (
+        "network.hosts-per-switch",
+        "network.hosts_per_switch.unwrap_or({})",
+    ),
+    (
+        "network.global-wiring",
+        "unwrap_or(GlobalWiringName::AllPorts)",
+    ),
+    ("network.link.loss", "table.loss.unwrap_or(impairment.loss)"),
+    ("background.start", "table.start.map_or(Span::ZERO,"),
+    ("hosts.patience", "self.patience.unwrap_or({})"),
+];
+
+/// The sources of [`LATER`].
+const SOURCES: &str = concat!(
+    include_str!("../../../cluster/src/scenario/nodes.rs"),
+    include_str!("../../../cluster/src/scenario/network.rs"),
+    include_str!("../../../cluster/src/scenario/hosts.rs"),
+    include_str!("../../../cluster/src/plan/kinds/noise.rs"),
+    include_str!("../../../cluster/src/plan/network.rs"),
+    include_str!("../../../cluster/src/plan/background.rs"),
+);
+
 /// The keys with a default in code, and these defaults.
 fn documented() -> Vec<(&'static str, &'static str)> {
     let page = include_str!("../../../docs/scenario.md");
@@ -81,6 +112,12 @@ fn documented_defaults_are_those_of_the_code() {
     assert!(documented.len() > 45, "{documented:?}");
     let mut wrong = Vec::new();
     for (key, value) in documented {
+        if let Some((_, code)) = LATER.iter().find(|(later, _)| *later == key) {
+            if !SOURCES.contains(&code.replace("{}", value)) {
+                wrong.push(format!("{key} = {value} is not that of `{code}`"));
+            }
+            continue;
+        }
         match parse(&[assignment(key, value)]) {
             Ok(scenario) if scenario == plain => {}
             Ok(_) => wrong.push(format!("{key} = {value} is another scenario")),
