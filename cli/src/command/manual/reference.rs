@@ -44,12 +44,12 @@ const PAGES: [(&str, &str); 40] = [
         "trace stat",
         "[efficiency](efficiency.md), [analyses of traces](analyses.md)",
     ),
-    ("trace wait", "[who waits for whom](waiting.md)"),
+    ("trace wait", "[waiting and its causes](waiting.md)"),
     (
         "trace path",
         "[the critical path](waiting.md#the-critical-path)",
     ),
-    ("trace matrix", "[who sends how much to whom](messages.md)"),
+    ("trace matrix", "[traffic between ranks](messages.md)"),
     ("trace diff", "[two traces](analyses.md#two-traces)"),
     ("trace graph", "[loops and event flow graphs](loops.md)"),
     ("trace loops", "[loops and event flow graphs](loops.md)"),
@@ -300,6 +300,7 @@ fn prose(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
     use std::fs;
     use std::path::Path;
 
@@ -338,24 +339,52 @@ mod tests {
         }
     }
 
+    /// The words of a command line, without its quotes.
+    fn words(line: &str) -> Vec<OsString> {
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for letter in line.chars() {
+            match (quote, letter) {
+                (None, '|' | '>' | '&' | ';' | '#') => break,
+                (None, '\'' | '"') => quote = Some(letter),
+                (Some(open), _) if open == letter => quote = None,
+                (None, ' ') => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(letter),
+            }
+        }
+        let words = words.into_iter().filter(|word| !word.is_empty());
+        words.map(OsString::from).collect()
+    }
+
+    /// The lines of the book's examples.
+    fn examples_of_the_book() -> Vec<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let docs = fs::read_dir(root.join("docs")).unwrap();
+        let docs = docs.map(|entry| entry.unwrap().path());
+        let docs = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
+        let mut lines = Vec::new();
+        for path in docs.chain([root.join("README.md")]) {
+            let text = fs::read_to_string(path).unwrap().replace("\\\n", " ");
+            let text = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("$ belljar "));
+            lines.extend(text.map(|line| format!("belljar {line}")));
+        }
+        lines
+    }
+
     #[test]
     fn every_example_is_a_command() {
-        let page = page(belljar());
-        let lines = page
-            .lines()
-            .filter_map(|line| line.strip_prefix("$ belljar "));
-        for line in lines.flat_map(|line| line.split(" && belljar ")) {
-            let line = line.split(['|', '>']).next().unwrap();
-            let quoted = line.split('\'').enumerate();
-            let plain = quoted.map(|(at, part)| match at % 2 {
-                0 => part.to_owned(),
-                _ => part.replace(' ', "_"),
-            });
-            let plain: String = plain.collect();
-            let words = ["belljar"].into_iter().chain(plain.split_whitespace());
-            let parsed = belljar().try_get_matches_from(words);
-            assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
+        let lines = examples_of_the_book();
+        assert!(lines.len() > 100, "{lines:?}");
+        let mut wrong = Vec::new();
+        for line in lines {
+            let words = crate::command::mpirun::plain(words(&line).into_iter(), &belljar());
+            if let Err(error) = belljar().try_get_matches_from(words) {
+                wrong.push(format!("{line}: {error}"));
+            }
         }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]
