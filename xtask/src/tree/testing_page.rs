@@ -48,6 +48,25 @@ fn lists_of_groups_and_targets_are_those_of_the_code() {
 }
 
 #[test]
+fn targets_are_those_of_the_fuzz_crate() {
+    let source = fs::read_to_string(crate::root().join("fuzz/src/lib.rs"));
+    let source = source.expect("the fuzz crate is there");
+    let names = source.lines().filter_map(|line| {
+        let name = line.trim().strip_prefix("name: \"")?;
+        name.strip_suffix("\",")
+    });
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
+    // The one target that compares with the host's processor is a test of the engine.
+    names.push("engine".to_owned());
+    let targets = Target::value_variants().iter();
+    let targets = targets.filter_map(ValueEnum::to_possible_value);
+    let mut targets: Vec<String> = targets.map(|it| it.get_name().to_owned()).collect();
+    names.sort();
+    targets.sort();
+    assert_eq!(names, targets);
+}
+
+#[test]
 fn a_list_is_replaced_between_its_markers() {
     let page = "a\n<!-- x: generated; by -->\nold\n<!-- end of x -->\nb\n";
     let new = with_list(page, "x", "new\n");
