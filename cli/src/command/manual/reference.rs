@@ -379,7 +379,7 @@ mod tests {
         assert!(lines.len() > 100, "{lines:?}");
         let mut wrong = Vec::new();
         for line in lines {
-            let words = crate::command::mpirun::plain(words(&line).into_iter(), &belljar());
+            let words = crate::command::mpirun::plain(words(&line), &belljar());
             if let Err(error) = belljar().try_get_matches_from(words) {
                 wrong.push(format!("{line}: {error}"));
             }
