@@ -1,6 +1,6 @@
 //! The share of sentences that are hard to read, in comments of crates and in pages of the documentation.
 //!
-//! A sentence counts if it has a listed pronoun or phrase without a concrete referent (see [`WORDS`]), or if it is a statement
+//! A sentence counts if it has a listed pronoun or phrase without a concrete referent (`WORDS`), or if it is a statement
 //! that opens with a question word. Well-known codebases have 0.5 to 2.2 %. At most 3 % of the sentences of a crate or page may
 //! count; `xtask/prose.toml` lists older ones with more, and their shares never rise. Called by `cargo xtask prose` and by the
 //! lint group.
