@@ -147,7 +147,9 @@ enum Command {
         after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar"
     )]
     Completions(command::manual::CompletionsArguments),
-    /// Write manual pages.
+    /// Write manual pages, or a page of all commands.
+    ///
+    /// Give --out, --reference or both.
     #[command(after_help = "Example: belljar man --out ~/.local/share/man/man1")]
     Man(command::manual::ManArguments),
 }

@@ -2,6 +2,10 @@
 //! compares the documentation with the code. It is generated from the types that read scenarios, so it contains
 //! every key.
 
+/// Defaults in the documentation.
+#[cfg(test)]
+mod defaults;
+
 use schemars::Schema;
 use serde_json::{Value, json};
 

@@ -14,7 +14,7 @@ use crate::shell::{cargo, run_with};
 
 /// Fuzz targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Target {
+pub(crate) enum Target {
     /// Exact engine, with random programs compared with the host's processor.
     ///
     /// A difference is minimised to as few instructions as possible, and printed as assembly and as a row for

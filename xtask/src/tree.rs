@@ -1,4 +1,5 @@
-//! Checks of the source tree: links of the book, layers of crates, prose, names of MPI functions, rounding, dependencies.
+//! Checks of the source tree: links, lists and facts of the book, layers of crates, prose, names of MPI functions, rounding,
+//! dependencies.
 //!
 //! All but the dependencies and the prose are tests. Called by `groups` and by `main`.
 
@@ -7,6 +8,9 @@
 mod book;
 /// Licences, sources and advisories of packages.
 pub(crate) mod dependencies;
+/// Facts of the code that pages state.
+#[cfg(test)]
+mod facts;
 /// Directions of dependencies between top folders.
 #[cfg(test)]
 mod layers;
@@ -18,3 +22,6 @@ pub(crate) mod prose;
 /// Rounding of figures in the sources.
 #[cfg(test)]
 mod rounding;
+/// The lists on the page of the tests.
+#[cfg(test)]
+mod testing_page;

@@ -1,6 +1,6 @@
-//! `belljar completions` and `belljar man`: shell completions and manual pages.
+//! `belljar completions` and `belljar man`: shell completions, manual pages and the page of all commands.
 //!
-//! Both are generated from the arguments' descriptions, so that they agree with `--help`. Called by `main`; packages contain the
+//! All are generated from the arguments' descriptions, so that they agree with `--help`. Called by `main`; packages contain the
 //! generated files.
 
 /// Values that shells complete.
@@ -8,10 +8,12 @@ pub(crate) mod complete;
 /// One meaning for one option name.
 #[cfg(test)]
 mod names;
+/// The page of all commands.
+mod reference;
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -32,8 +34,11 @@ pub(crate) struct CompletionsArguments {
 #[derive(Args)]
 pub(crate) struct ManArguments {
     /// Folder for the pages, such as `belljar.1` and `belljar-run.1`.
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "reference")]
+    out: Option<PathBuf>,
+    /// Markdown file for all commands and options.
+    #[arg(long, value_name = "FILE")]
+    reference: Option<PathBuf>,
 }
 
 /// The names of the command and of its program.
@@ -50,9 +55,20 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// `belljar man`: a page for each command.
+/// `belljar man`: a page for each command, and one of all commands.
 pub(crate) fn man(arguments: &ManArguments, belljar: clap::Command) -> Result<ExitCode> {
-    let out = &arguments.out;
+    if let Some(file) = &arguments.reference {
+        let page = reference::page(grouped(belljar.clone()));
+        write_file(file, page)?;
+    }
+    if let Some(folder) = &arguments.out {
+        pages(folder, belljar)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a manual page for each command into a folder.
+fn pages(out: &Path, belljar: clap::Command) -> Result<()> {
     let failed = || format!("cannot write pages into {}", out.display());
     fs::create_dir_all(out).with_context(failed)?;
     let made = tempfile::tempdir().context("cannot make a temporary folder")?;
@@ -62,7 +78,7 @@ pub(crate) fn man(arguments: &ManArguments, belljar: clap::Command) -> Result<Ex
         let page = page.with_context(failed)?;
         write_file(&out.join(page.file_name()), fs::read(page.path())?)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Subcommands by purpose, in the order of `belljar --help`.

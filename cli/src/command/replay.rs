@@ -69,8 +69,9 @@ enum ReplayCommand {
     /// Calibrate hosts' message costs for `belljar replay --costs`.
     ///
     /// Traces of runs give the costs of hosts' processors for messages.
-    ///
-    /// Example: belljar replay calibrate pingpong-1 pingpong-2 --out costs.toml
+    #[command(
+        after_help = "Example: belljar replay calibrate pingpong-1 pingpong-2 --out costs.toml"
+    )]
     Calibrate(CalibrateArguments),
 }
 

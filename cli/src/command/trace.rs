@@ -109,7 +109,7 @@ pub(crate) enum TraceCommand {
     )]
     Collect(CollectArguments),
     /// Convert a trace to the current format version.
-    #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt --to 5")]
+    #[command(after_help = "Example: belljar trace convert belljar-runs/hpl-4 hpl-4.bjt")]
     Convert(ConvertArguments),
     /// Export a trace in another tool's format.
     #[command(

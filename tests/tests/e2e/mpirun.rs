@@ -1,7 +1,8 @@
 //! Users' programs without a scenario: `belljar mpirun`.
 //!
 //! They are compiled on this host, as a user would. Without a compiler the test is skipped with a
-//! message.
+//! message. One and several ranks on a node, several programs in a job, scripts with input folders and programs with private
+//! libraries run; the scenario of a run gives the same bytes again; programs that cannot run are refused in a line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,7 @@
 //! Outputs of a run: files of the nodes, and the command's outputs, separate from consoles.
+//!
+//! Nodes write files with awkward names, links, pipes and folders, on one host and on two, up to a limit and up to a checkpoint.
+//! A hostile guest answers in place of `belljar-collect`, with outside paths, excessive sizes and invalid data.
 
 use std::fs;
 

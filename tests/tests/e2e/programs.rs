@@ -1,5 +1,9 @@
 //! Programs that reach MPI in other ways than a linked C program: each call is recorded, and the
 //! program is not affected. Over MPICH and Open MPI.
+//!
+//! These are Fortran programs by `mpif.h`, `use mpi` and `use mpi_f08`; plugins linked to MPI, also with `RTLD_DEEPBIND`; addresses
+//! from `dlsym`; preloaded profiling layers; spawned children (Open MPI only, as Debian's MPICH 4.0 cannot); C++ programs that
+//! inspect their stack, throw and cancel within MPI calls; and static programs, with and without symbols.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

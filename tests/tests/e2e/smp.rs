@@ -1,5 +1,9 @@
 //! Nodes of several vCPUs: they boot, synchronise correctly, and behave equally in every
 //! run.
+//!
+//! Nodes of 1, 2, 4 and 32 vCPUs run a suite of 17 properties (`images/programs/threads.c`: locks, waits, atomics, memory order,
+//! thread locals, migration, signals, changing mappings and code, forks), `hackbench`, `stress-ng --verify`, and an MPI job with
+//! a rank on every vCPU, whose trace is compared with its own counts.
 
 use belljar_tests::{Dir, Outcome, Scenario};
 

@@ -1,5 +1,6 @@
 //! Follows `docs/tutorial.md` as a reader would: writes its files, runs its commands, and compares the output with the page.
-//! Figures may differ by 5 %: virtual times are exact, but compilers and packages of images differ by host and by day.
+//! Figures may differ by 5 %: virtual times are exact, but compilers and packages of images differ by host and by day. The block in
+//! `README.md` is compared in the same way with a run of the demo's scenario.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -89,6 +90,18 @@ fn is_near(one: &str, other: &str) -> bool {
     without_digits(one) == without_digits(other)
         && own.len() == others.len()
         && own.iter().zip(&others).all(near)
+}
+
+/// Joins the groups of three digits of large numbers, which single blanks separate.
+fn with_joined_groups(line: &str) -> String {
+    let letters: Vec<char> = line.chars().collect();
+    let is_digit = |at: usize| letters.get(at).is_some_and(char::is_ascii_digit);
+    let is_group = |at: usize| {
+        let ends = !is_digit(at + 4) && letters.get(at + 4) != Some(&'.');
+        at > 0 && is_digit(at - 1) && (at + 1..at + 4).all(is_digit) && ends
+    };
+    let kept = (0..letters.len()).filter(|&at| letters[at] != ' ' || !is_group(at));
+    kept.map(|at| letters[at]).collect()
 }
 
 /// A line with each number replaced by `#`, and each run of blanks by one.
@@ -221,6 +234,52 @@ fn a_container_runs_as_it_is() {
 #[test]
 fn a_program_in_python_runs_where_its_image_is_built() {
     follow("A program in Python", &[], "bookworm-applications");
+}
+
+/// Lines of a run's end with figures of the host, which are compared by their words only.
+const HOST_LINES: [&str; 2] = [" x real time", "speed: "];
+
+#[test]
+fn the_readme_shows_the_output_of_the_demo() {
+    let Some(dir) = Dir::new() else { return };
+    let (_, error, code) = dir.call(&["image", "verify", "bookworm-mpich"]);
+    if code != Some(0) {
+        eprintln!("SKIPPED: {error}");
+        return;
+    }
+    let page = fs::read_to_string(root().join("README.md")).expect("the page is there");
+    let block = page.split("```text\n").nth(1).expect("a block of output");
+    let block = block.split("```").next().unwrap_or_default();
+    let scenario = root().join("scenarios/hpl-4.toml");
+    let scenario = scenario.to_str().expect("a plain path");
+    let (said, error, code) = dir.call(&["run", scenario, "--report"]);
+    assert_eq!(code, Some(0), "{said}\n{error}");
+    let plain = |text: &str| -> Vec<String> {
+        let lines =
+            text.lines().map(
+                |line| match HOST_LINES.iter().any(|host| line.contains(host)) {
+                    true => without_digits(line).replace('#', "0"),
+                    false => with_joined_groups(line),
+                },
+            );
+        lines.collect()
+    };
+    let mut shown = vec!["...".to_owned()];
+    let lines = plain(block).into_iter();
+    shown.extend(lines.map(|line| match line.trim() {
+        "..." => "...".to_owned(),
+        _ => line,
+    }));
+    assert_shown("belljar run --report", &shown, &plain(&said).join("\n"));
+}
+
+#[test]
+fn groups_of_digits_are_joined() {
+    let joined = with_joined_groups("0  2 727  133.9 ms 10 852 calls, 1 234 567, 8 12.5, 3 1234");
+    assert_eq!(
+        joined,
+        "0  2727  133.9 ms 10852 calls, 1234567, 8 12.5, 3 1234"
+    );
 }
 
 #[test]

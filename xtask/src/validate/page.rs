@@ -22,24 +22,12 @@ pub(super) struct ValidationRow {
 
 /// The page: an introduction, the table, and a summary.
 pub(super) fn page(rows: &[ValidationRow]) -> String {
-    let mut page = String::from(
-        "# How far replays are off\n\nMade by `cargo xtask validate`. Each program ran as a whole system on each network, and was replayed (model packet) from a \
-trace taken on another one.\n",
-    );
     let (shapes, kernels): (Vec<&ValidationRow>, Vec<&ValidationRow>) =
         rows.iter().partition(|row| row.of_shapes);
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        page,
-        "*base* is {BASE}; the others change what their names say, and *tree* has two nodes or switches below each switch, with 10 us and 5 Gb/s between switches.\n\n\
-*run* is the time of the run on the second network, from the first call's entry to the last's return, some 30 ms of `MPI_Init` and `MPI_Finalize` included, and *total* the error of its prediction; \
-*rank* is the error of the worst rank's time. *main part* is the error over the time between `MPI_Init` and `MPI_Finalize` ([definition](replay.md)). \
-*functions* and *calls* leave out `MPI_Init` and `MPI_Finalize`: sums over functions, and over calls, of the errors of each, over the time in calls of the run. The \
-kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernels.c).\n\n\
-*SMPI* is the error of the total of SimGrid's `smpirun -replay`, of the same trace as `belljar trace export --format ti` writes it, on the other network as its platform, \
-with what `MPI_Init` and `MPI_Finalize` took in the trace: with SimGrid's own settings, and *calibrated* with the hosts' costs that replay has (`smpi/os`, `smpi/or`), \
-the library's rendezvous threshold, collective operations as the messages of the library that ran (`--messages`), and no factors on bandwidth and latency but the frames' headers.\n\n\
-| program | nodes | traced on | replayed on | run | total | main part | rank | functions | calls | SMPI | calibrated |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
+    let mut page = introduction();
+    page.push_str(
+        "\n| program | nodes | traced on | replayed on | run | total | main part | rank | functions | calls | SMPI | calibrated |\n\
+|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in &kernels {
         let [simgrid, calibrated] = row.simgrid.map(|error| {
@@ -48,18 +36,57 @@ the library's rendezvous threshold, collective operations as the messages of the
                 |error| format!("{:+.1} %", error * 100.0),
             )
         });
+        // Writing to a String cannot fail.
         let _ = writeln!(page, "{} {simgrid} | {calibrated} |", cells(row));
     }
     summarize(&mut page, &kernels, true);
-    if shapes.is_empty() {
-        return page;
+    if !shapes.is_empty() {
+        add_patterns(&mut page, shapes);
     }
-    let _ = writeln!(
-        page,
-        "\n## Patterns on other shapes\n\nPrograms of [scenarios/validate/patterns.c](../scenarios/validate/patterns.c) on eight nodes, or with two ranks on each of four nodes (*x 2*), of which `MPI_Init` is \
-below a tenth. The networks are whole descriptions in `xtask/src/validate/networks.rs`: *far* has 1 Gb/s and 10 us, *fat tree* two leaves of four nodes below two switches, *oversubscribed* two \
-switches of four nodes with one link of 5 Gb/s between them, *dragonfly* two groups of two switches, and *{LOSSY}* is *far* with 32 KiB at each port.\n\n\
-| program | nodes | traced on | replayed on | run | total | main part | rank | functions | calls |\n|---|---|---|---|---|---|---|---|---|---|"
+    page
+}
+
+/// The page's text before the first table.
+fn introduction() -> String {
+    format!(
+        "# How far replays are off\n\n\
+`belljar replay` predicts the time of a run on another network from a trace. This page compares predictions with real runs, and with SimGrid's replays of the same traces. \
+`cargo xtask validate` writes it: each program runs as a whole system on each network, and is replayed in the model `packet` from a trace of another network. Means and maxima \
+of the errors are below each table. The kernels are those of [scenarios/validate/kernels.c](../scenarios/validate/kernels.c).\n\n\
+The network *base* is {BASE}. Each other network differs in the named value; *tree* has two nodes or switches below each switch, and 10 us and 5 Gb/s between switches.\n\n\
+| column | meaning |\n|---|---|\n\
+| run | time of the run on the second network, from the first call's entry to the last return, including some 30 ms of `MPI_Init` and `MPI_Finalize` |\n\
+| total | error of the prediction of this time |\n\
+| main part | error of the time between `MPI_Init` and `MPI_Finalize` ([definition](analyses.md#the-main-part)) |\n\
+| rank | error of the time of the rank with the largest error |\n\
+| functions | sum of the errors of each function's time, relative to the run's time in calls, without `MPI_Init` and `MPI_Finalize` |\n\
+| calls | the same for single calls; *other calls* if the program makes other calls on the second network |\n\
+| SMPI | error of the total of SimGrid's `smpirun -replay` with its own settings: of the export by `belljar trace export --format ti`, on the second network as platform, with the trace's time in `MPI_Init` and `MPI_Finalize` |\n\
+| calibrated | the same with the replay's costs of hosts (`smpi/os`, `smpi/or`), the library's rendezvous threshold, collective operations as messages of the library (`--messages`), and factors of bandwidth only for the frames' headers |\n"
+    )
+}
+
+/// The text before the table of patterns.
+fn introduction_to_patterns() -> String {
+    format!(
+        "\n## Patterns on other shapes\n\n\
+These are programs of [scenarios/validate/patterns.c](../scenarios/validate/patterns.c) on eight nodes, or with two ranks on each of four nodes (*x 2*). `MPI_Init` is less than a tenth of \
+their time. `xtask/src/validate/networks.rs` describes the networks:\n\n\
+| network | shape |\n|---|---|\n\
+| far | a star of 1 Gb/s and 10 us |\n\
+| torus | 2 x 2 x 2 switches with one node each |\n\
+| fat tree | two leaves of four nodes below two switches |\n\
+| oversubscribed | two switches of four nodes, with one link of 5 Gb/s between them |\n\
+| dragonfly | two groups of two switches |\n\
+| {LOSSY} | *far* with queues of 32 KiB at each port, which lose frames |\n"
+    )
+}
+
+/// Adds the tables of patterns on other shapes.
+fn add_patterns(page: &mut String, shapes: Vec<&ValidationRow>) {
+    page.push_str(&introduction_to_patterns());
+    page.push_str(
+        "\n| program | nodes | traced on | replayed on | run | total | main part | rank | functions | calls |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in &shapes {
         let _ = writeln!(page, "{}", cells(row));
@@ -67,10 +94,9 @@ switches of four nodes with one link of 5 Gb/s between them, *dragonfly* two gro
     let (lossy, whole): (Vec<&ValidationRow>, Vec<&ValidationRow>) = shapes
         .into_iter()
         .partition(|row| [row.from, row.to].contains(&LOSSY));
-    summarize(&mut page, &whole, false);
-    let _ = writeln!(page, "\nFrom and to *{LOSSY}*, where frames are lost:");
-    summarize(&mut page, &lossy, false);
-    page
+    summarize(page, &whole, false);
+    let _ = writeln!(page, "\nFrom and to *{LOSSY}*, with lost frames:");
+    summarize(page, &lossy, false);
 }
 
 /// The cells of a row in all tables.
@@ -132,5 +158,18 @@ fn summarize(page: &mut String, rows: &[&ValidationRow], simgrid: bool) {
             mean * 100.0,
             worst * 100.0
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_in_the_book_has_the_same_text() {
+        let page = std::fs::read_to_string(crate::root().join("docs/accuracy.md"));
+        let page = page.expect("the page is there");
+        assert!(page.starts_with(&introduction()), "another introduction");
+        assert!(page.contains(&introduction_to_patterns()), "other patterns");
     }
 }
