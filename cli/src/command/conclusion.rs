@@ -10,14 +10,14 @@ use belljar_cluster::results::run_directory::RunDirectory;
 use belljar_cluster::run::checkpoint::{self, IntactCheckpoint};
 use belljar_cluster::run::coordinator::Ending;
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
-use belljar_report::Detail;
 
-use super::output::{print, say};
+use super::output::print;
+use super::report::deferred::DeferredReport;
 use super::terminal::colour::error_line;
 use super::terminal::interrupt::Interrupted;
-use super::{exit_code, report, trace};
+use super::{exit_code, trace};
 
-/// Completes a finished run and prints its outcome; writes a report if `report` is set.
+/// Completes a finished run and prints its outcome; has `report` written, if any.
 ///
 /// # Errors
 /// If the run did not finish, or its directory cannot be completed.
@@ -26,7 +26,7 @@ pub(super) fn conclude(
     summary: &Summary,
     host: &HostSummary,
     ending: &Ending,
-    report: bool,
+    report: Option<DeferredReport>,
 ) -> Result<ExitCode> {
     directory.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
     directory.write("host.json", &serde_json::to_string_pretty(host)?)?;
@@ -36,8 +36,8 @@ pub(super) fn conclude(
             let path = directory.complete(checkpoint::FOLDER)?;
             trace::print_statistics(&path)?;
             print(render(summary, host, &path))?;
-            if report {
-                tell_report(&path)?;
+            if let Some(Err(error)) = report.map(|report| report.write(&path)) {
+                warning!("cannot write the report of this run: {error}");
             }
             tell_failure(*code, &summary.warnings);
             Ok(exit_code(*code))
@@ -49,18 +49,6 @@ pub(super) fn conclude(
         other => {
             print(render(summary, host, directory.path()))?;
             bail!("{}", explain(other, directory.path()));
-        }
-    }
-}
-
-/// Makes the report of a run. A failed report is no failure of the run.
-fn tell_report(directory: &Path) -> Result<()> {
-    let path = directory.join(report::REPORT_FILE);
-    match report::make(directory, None, Detail::default(), &path) {
-        Ok(()) => say(format_args!("report: {}", path.display())),
-        Err(error) => {
-            warning!("cannot write the report of this run: {error:#}");
-            Ok(())
         }
     }
 }

@@ -1,12 +1,14 @@
 //! `belljar report`: a run as one HTML file, or two runs side by side.
 //!
 //! Collects the files of a run directory and analyses its trace. The section of a missing file explains how to record it. Called
-//! by `main`, and by `run --report`.
+//! by `main`; `run --report` starts it as a process of its own.
 
+/// The process of a report after a run.
+pub(super) mod deferred;
 /// The replay's side of a report of two runs.
 mod replayed;
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,8 +34,10 @@ use super::trace::sites::{RunFiles, names};
 use super::trace::tables::tables_of_run;
 use super::trace::{time, trace_file};
 
+/// The directory whose path standard input has, once a run has ended.
+const FROM_INPUT: &str = "-";
 /// The report of a run in its directory.
-pub(super) const REPORT_FILE: &str = "report.html";
+const REPORT_FILE: &str = "report.html";
 /// Bytes of a console or an output in the report, counted from its end.
 const MOST_TEXT: u64 = 64 << 10;
 /// Largest number of calls for the replay on an ideal network: programs of larger traces need much memory.
@@ -64,6 +68,9 @@ pub(crate) struct ReportArguments {
 
 /// `belljar report`.
 pub(crate) fn report(arguments: &ReportArguments) -> Result<ExitCode> {
+    if arguments.directory == Path::new(FROM_INPUT) {
+        return after_a_run();
+    }
     let mut detail = Detail::default();
     if let Some(from) = time("--from", arguments.from.as_deref())? {
         detail.from = from.as_ps();
@@ -84,16 +91,26 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes the report of the run whose directory is the line on standard input. A failed report is no failure of the run.
+fn after_a_run() -> Result<ExitCode> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let Some(directory) = line.strip_suffix('\n').map(Path::new) else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let out = directory.join(REPORT_FILE);
+    match progress::of_traces(|| make(directory, None, Detail::default(), &out)) {
+        Ok(()) => say(format_args!("report: {}", out.display()))?,
+        Err(error) => warning!("cannot write the report of this run: {error:#}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Writes the report of a run, or of two, to `out`.
 ///
 /// # Errors
 /// If there is no data for a report, or a file cannot be read or written.
-pub(super) fn make(
-    directory: &Path,
-    other: Option<&Path>,
-    detail: Detail,
-    out: &Path,
-) -> Result<()> {
+fn make(directory: &Path, other: Option<&Path>, detail: Detail, out: &Path) -> Result<()> {
     let detail = Detail {
         budget: detail.budget / if other.is_some() { 2 } else { 1 },
         ..detail

@@ -36,6 +36,7 @@ use super::check::{read_scenario, sandbox};
 use super::conclusion::{conclude, what_is_kept};
 use super::output::{print, say};
 use super::replay::hostfile::places;
+use super::report::deferred::DeferredReport;
 use super::terminal::interrupt::{Deferral, Interrupted};
 pub(crate) use arguments::{CheckpointArguments, ResumeArguments, RunArguments};
 
@@ -199,17 +200,22 @@ struct RunTask<'a> {
 }
 
 impl RunTask<'_> {
+    /// Returns the number of host threads: the requested one, or that of this host's processors.
+    fn threads(&self) -> usize {
+        let here = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.host.threads.unwrap_or_else(here);
+        threads.clamp(1, self.plan.nodes as usize)
+    }
+
     fn carry_out(mut self) -> Result<ExitCode> {
         let mut choice = self.choice.take();
         let (plan, directory) = (&self.plan, &self.directory);
-        let threads = self
-            .host
-            .threads
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
-            .clamp(1, plan.nodes as usize);
+        let threads = self.threads();
         for warning in &plan.network_warnings {
             warning!("{warning}");
         }
+        // Its files are out of reach once the sandbox is active.
+        let report = self.report.then(DeferredReport::start).transpose()?;
         let mut sandbox = sandbox(self.host.no_sandbox, plan.engine)?;
         // The socket must be made before the sandbox is active.
         let mailbox = Arc::new(Mailbox::default());
@@ -279,7 +285,7 @@ impl RunTask<'_> {
         }
         directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
         drop(deferral);
-        conclude(self.directory, &summary, &host, &ending, self.report)
+        conclude(self.directory, &summary, &host, &ending, report)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Schedules of algorithms: the implementation of each name.
 //!
-//! Operations of Open MPI that consist of other operations choose these by the library's rules ([`part`]).
+//! Operations of Open MPI that consist of other operations choose these by the library's rules.
 
 use crate::algorithm::Algorithm;
 use crate::algorithms::{

@@ -112,7 +112,7 @@ fn groups_targets_and_commands_on_pages_exist() {
     assert_values::<Group>(&named("cargo xtask test "));
     assert_values::<Target>(&named("cargo xtask fuzz "));
     assert_values::<Target>(&named("fuzz targets? `"));
-    let xtask = crate::Arguments::command();
+    let xtask = crate::XtaskArguments::command();
     for word in named("`cargo xtask ") {
         let is_known = xtask.find_subcommand(&word).is_some();
         let is_value =
