@@ -258,7 +258,7 @@ mod tests {
     fn a_host_is_named_once_and_places_need_hosts() {
         let of = |hosts: &Hosts| HostList::with(hosts, None, "own".to_owned());
         let twice = of(&hosts(LaunchKind::Local, &["a", "b", "a"])).unwrap_err();
-        assert!(twice.to_string().contains("hosts.list: a is there twice"));
+        assert!(twice.to_string().contains("hosts.list names a twice"));
         let mut placed = hosts(LaunchKind::Auto, &[]);
         placed.place.insert("a".to_owned(), "0-3".to_owned());
         let refused = of(&placed).unwrap_err().to_string();
