@@ -1,4 +1,6 @@
 //! The formats that are imported.
+//!
+//! Detection by content is in `detect`. Used by `import`, by the readers and by the command line.
 
 /// A format that [`import`](crate::import) reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,6 @@
 //! GOAL (Group Operation Assembly Language): schedules of LogGOPSim and ATLAHS, as text and in their binary form.
+//!
+//! A schedule has no communicators, so that messages are between ranks of the whole job. Used by `import` and by `belljar trace export`.
 
 /// Reading of schedules.
 pub(crate) mod reader;

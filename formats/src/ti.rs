@@ -1,4 +1,6 @@
 //! Time-independent traces of SimGrid, with a platform for their replay.
+//!
+//! The traces have amounts of work and no times: a reader needs rates. Used by `import` and by `belljar trace export`.
 
 /// Reading of traces.
 pub(crate) mod reader;

@@ -1,4 +1,6 @@
 //! Arguments that several commands have.
+//!
+//! Each is flattened into the arguments of the commands that take it, so that an option has one meaning everywhere. Used by `check`, `run`, `mpirun`, `submit` and `sweep`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,6 @@
 //! `belljar check` and `belljar snapshot`: resolves a scenario, and boots the node to clone.
+//!
+//! No guest runs for a check; a snapshot boots one node of each kind. Called by `main`; other commands read scenarios and make sandboxes with the functions here.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

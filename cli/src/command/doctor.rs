@@ -1,4 +1,6 @@
 //! `belljar doctor` and `belljar schema`.
+//!
+//! Both only print: nothing is installed or written. Called by `main`.
 
 use std::process::ExitCode;
 

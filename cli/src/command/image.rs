@@ -1,4 +1,6 @@
 //! `belljar image`: builds, lists and verifies guest images.
+//!
+//! The cache gets an image only when its build is complete. Called by `main`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,4 +1,6 @@
 //! Errors of imports.
+//!
+//! Each error names the file, and the offset or line if it is known. Returned by all readers.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,6 @@
 //! Numbers of OTF2's records, from the format's specification (OTF2 3.0, `OTF2_Events.h` and `OTF2_Definitions.h`).
+//!
+//! Each number is defined once, for the reader and the writer.
 
 use belljar_collectives::Operation;
 

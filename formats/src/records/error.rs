@@ -1,4 +1,6 @@
 //! Errors of exports.
+//!
+//! Each error of a file names its path. Returned by all writers.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -149,7 +149,7 @@ fn a_replay_tells_what_a_run_on_the_other_network_is() {
         let same = replayed(&dir, "near", &["--model", model]);
         let (total, traced) = (&same["total_ps"], &same["traced_ps"]);
         let [total, traced] = [total, traced].map(|it| it.as_f64().expect("a time"));
-        // Replays of large messages that share links in a ring are too long: by 1.5 % with Debian's kernel 6.1.0-56, by 2.1 % with 6.1.0-57.
+        // Replays of large messages that share links in a ring are too long: by 2.1 % with Debian's kernel 6.1.0-57.
         assert!(
             (total / traced - 1.0).abs() < 0.03,
             "{model}: {total} {traced}"

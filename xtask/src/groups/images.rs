@@ -1,4 +1,6 @@
 //! Images of the tests of groups.
+//!
+//! Builds leave the locks in the tree unchanged. Called by `groups`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

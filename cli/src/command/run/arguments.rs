@@ -1,4 +1,6 @@
 //! Arguments of `belljar run`, `belljar resume` and `belljar checkpoint`.
+//!
+//! Options of hosts and scenarios are those of all commands. Used by `main` and by `run`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,6 @@
 //! Threads as locations, and the roles of regions.
+//!
+//! A thread has the same location number in definitions and in events. Used by the writer.
 
 use belljar_collectives::Operation;
 
