@@ -25,8 +25,9 @@ impl Transport {
             Some(Mark::Acknowledgement(number, acknowledgement)) => {
                 let of = self.state.connections.get_mut(number);
                 // A restored frame may be for another host, or of no connection.
-                if of.is_some_and(|of| of.from == to) {
-                    self.schedule(at, Event::Acknowledged(number, acknowledgement));
+                if let Some(of) = of.filter(|of| of.from == to) {
+                    let learned = of.learns(number, at);
+                    self.schedule(learned, Event::Acknowledged(number, acknowledgement));
                 }
                 return;
             }

@@ -98,6 +98,8 @@ pub(super) struct Sender {
     /// Most segments in flight since the one before this number was sent.
     most: u64,
     most_until: u64,
+    /// True from the first loss on.
+    has_lost: bool,
 }
 
 impl Default for Sender {
@@ -121,6 +123,7 @@ impl Default for Sender {
             limited: false,
             most: 0,
             most_until: 0,
+            has_lost: false,
         }
     }
 }
@@ -136,6 +139,11 @@ impl Sender {
         self.unsent.push_back(Unsent { bytes, whole: true });
         self.queued += frames_of(bytes);
         self.queued
+    }
+
+    /// True if a segment was ever lost.
+    pub(super) fn has_lost(&self) -> bool {
+        self.has_lost
     }
 
     /// Returns the number of segments of all messages so far.

@@ -69,6 +69,7 @@ impl Sender {
     /// Begins fast recovery.
     pub(super) fn recover(&mut self) {
         let window = self.congestion.window();
+        self.has_lost = true;
         self.congestion.reduce();
         self.phase = RecoveryPhase::Recovery {
             high: self.next,
@@ -143,6 +144,7 @@ impl Sender {
 
     /// Marks all segments in flight as lost.
     fn time_out(&mut self, now: Time) {
+        self.has_lost = true;
         if !matches!(self.phase, RecoveryPhase::Loss { .. }) {
             self.congestion.reduce();
         }
