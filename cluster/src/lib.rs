@@ -12,8 +12,9 @@
 //! | [`observe`] | progress, monitors and consoles of runs; state hashes | `run`, `plan`, `results`, `scenario` |
 //! | [`hosts`] | one run on several hosts | `run`, `plan`, `results`, `scenario`, `observe` |
 //! | [`run`] | rounds, host threads, checkpoints, the summary | `plan`, `host`, `results`, `scenario`, `hosts`, `observe` |
-//! | [`plan`] | a resolved scenario | `scripts`, `slurm`, `host`, `results`, `scenario` |
+//! | [`plan`] | a resolved scenario | `scripts`, `slurm`, `shared_folder`, `host`, `results`, `scenario` |
 //! | [`slurm`] | Slurm's settings on the nodes | `plan`, `scripts`, `scenario` |
+//! | `shared_folder` | a folder that all nodes share | `plan`, `scenario` |
 //! | [`host`] | memory of this host, and confined threads | `results`, `scenario` |
 //! | [`results`] | the run directory | `scenario` |
 //! | [`scripts`], [`scenario`] | files of users | none |
@@ -39,5 +40,7 @@ pub mod run;
 pub mod scenario;
 /// Shell scripts among a workload's files.
 pub mod scripts;
+/// A folder that all nodes of a run share.
+pub(crate) mod shared_folder;
 /// Slurm on the nodes of a run.
 pub mod slurm;

@@ -15,6 +15,7 @@ use crate::plan::error::PlanError;
 use crate::results::outputs::RequestedFiles;
 use crate::scenario::engine::{Engine, EngineChoice, KvmOptions};
 use crate::scenario::{Arp, BootKind, Nodes, Results, Scenario, Trace, TraceBy};
+use crate::shared_folder;
 use crate::slurm::{self, SlurmPlan};
 use belljar_workload::GuestRoot;
 use belljar_workload::large_files::LargeFiles;
@@ -126,6 +127,8 @@ pub struct Plan {
     pub snapshots: Vec<PathBuf>,
     /// Virtual time limit of the run.
     pub limit: Time,
+    /// True if all nodes have node 0's `/root`, over NFS.
+    pub shared_folder: bool,
     /// Files that nodes return after the run.
     pub outputs: RequestedFiles,
     /// Trace settings.
@@ -230,6 +233,7 @@ impl Plan {
             slurm::check_called(scenario, &files, root)?;
         }
         let slurm = images::slurm(scenario, slurm_image, &roots, &files)?;
+        let shared_folder = shared_folder::resolve(scenario, &images)?;
         let (images, programs) = images::resolve(&makings, images, &roots)?;
         Ok(Self {
             name: scenario.name.clone(),
@@ -259,7 +263,9 @@ impl Plan {
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshots: Vec::new(),
             limit: Time::ZERO + scenario.workload.limit.0,
+            shared_folder,
             outputs: RequestedFiles {
+                shared_folder,
                 patterns: scenario.workload.outputs.clone(),
                 limit: scenario.workload.output_limit.0,
             },

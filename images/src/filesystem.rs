@@ -16,5 +16,7 @@ pub(crate) mod kernel;
 pub(crate) mod layout;
 /// Shared libraries that files need.
 pub(crate) mod libraries;
+/// Kernel modules of NFS.
+pub(crate) mod nfs;
 /// The root file system as an EROFS image.
 pub(crate) mod rootfs;

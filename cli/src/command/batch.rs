@@ -129,12 +129,6 @@ impl Batch {
         let words = words.chain([&script]).chain(&arguments.arguments);
         let command: Vec<String> = words.map(|word| shell_word(word)).collect();
         let mut notes = Vec::new();
-        if layout.nodes > 1 {
-            notes.push(
-                "nodes share no folder: files stay on the node that writes them; only srun's output files are copied to the script's node"
-                    .to_owned(),
-            );
-        }
         if layout.cpus > MOST_CPUS {
             notes.push(format!(
                 "the job has {} processors on each node, and nodes have at most {MOST_CPUS}: tasks share processors",

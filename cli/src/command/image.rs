@@ -118,13 +118,8 @@ fn verify(recipe: &Path) -> Result<ExitCode> {
             recipe.display()
         );
     };
-    let (dir, of) = (image.dir.display(), &image.manifest);
-    for (path, part) in [
-        (&image.kernel, &of.kernel),
-        (&image.initrd, &of.initrd),
-        (&image.root, &of.root),
-    ] {
-        let name = path.file_name().unwrap_or_default().display();
+    let dir = image.dir.display();
+    for (name, _, part) in image.parts() {
         say(format_args!("{}  {dir}/{name}", part.sha256))?;
     }
     Ok(ExitCode::SUCCESS)

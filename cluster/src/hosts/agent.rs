@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use belljar_images::Image;
+use belljar_images::{Image, ReceivedFiles};
 use belljar_peers::{KeyError, Listener, Mesh, PeerError, Settings};
 
 use super::bootstrap::{Company, Greeting, Introduction, read};
 use super::exchange::Exchange;
 use super::list::own_capacity;
-use super::message::{FileOffer, HostTask, INITRD, KERNEL, ROOT, numbered, snapshot_name};
+use super::message::{FileOffer, HostTask, INITRD, KERNEL, NFS, ROOT, numbered, snapshot_name};
 use super::provision::{Early, ProvisionError, take_in};
 use crate::host::sandbox::{Reach, Sandbox};
 use crate::observe::progress::{ProgressDisplay, Showing};
@@ -159,12 +159,13 @@ impl Agent {
                 path.ok_or(AgentError::Missing(name))
             };
             let manifest = serde_json::from_str(manifest)?;
-            Ok(Image::of_files(
-                file(KERNEL)?,
-                file(INITRD)?,
-                file(ROOT)?,
-                manifest,
-            ))
+            let files = ReceivedFiles {
+                kernel: file(KERNEL)?,
+                initrd: file(INITRD)?,
+                root: file(ROOT)?,
+                nfs: file(NFS).ok(),
+            };
+            Ok(Image::of_files(files, manifest))
         });
         images.collect()
     }

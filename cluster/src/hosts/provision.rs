@@ -16,7 +16,7 @@ use belljar_sim::CodecError;
 
 use super::exchange::HEAD;
 use super::message::{
-    FileOffer, HostMessage, HostTask, INITRD, KERNEL, ROOT, numbered, snapshot_name,
+    FileOffer, HostMessage, HostTask, INITRD, KERNEL, NFS, ROOT, numbered, snapshot_name,
 };
 use super::partition::Partition;
 use super::store::{self, ArrivingFile, PIECE, Store, StoreError};
@@ -88,7 +88,9 @@ pub(crate) fn task(
             (INITRD, &*image.initrd),
             (ROOT, &*image.root),
         ];
-        of_image.map(|(name, path)| (numbered(name, number), path.to_owned()))
+        let nfs = image.nfs.as_deref().filter(|_| plan.shared_folder);
+        let of_image = of_image.into_iter().chain(nfs.map(|path| (NFS, path)));
+        of_image.map(move |(name, path)| (numbered(name, number), path.to_owned()))
     });
     let snapshots = given.snapshots.into_iter().enumerate();
     let snapshots = snapshots.map(|(kind, path)| (snapshot_name(kind), path));

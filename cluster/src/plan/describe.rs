@@ -53,6 +53,9 @@ impl fmt::Display for Plan {
         for line in self.command.lines() {
             writeln!(f, "workload   {line}")?;
         }
+        if self.shared_folder {
+            writeln!(f, "shared     /root of node 0, on all nodes over NFS")?;
+        }
         self.describe_environment(f)?;
         for kind in self.kinds().iter().filter(|kind| kind.ranks > 1) {
             write!(f, "ranks      up to {} on each node", kind.ranks)?;

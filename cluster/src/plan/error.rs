@@ -46,6 +46,14 @@ pub enum PlanError {
         /// The command.
         name: &'static str,
     },
+    /// The kernel of an image has no NFS.
+    #[error(
+        "workload.shared-folder = true needs NFS, and the kernel of image {image} has no modules nfsd and nfsv4; use Debian's kernel packages, or leave the key out"
+    )]
+    NoNfs {
+        /// Name of the image's recipe.
+        image: String,
+    },
     /// Another host sent other images than the scenario needs.
     #[error(
         "the scenario has {needed} images, and {given} were sent; run the same build of belljar on all hosts"

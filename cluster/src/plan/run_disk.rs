@@ -4,7 +4,8 @@
 //! host's date, user or order in it. Called by [`SharedParts`](crate::plan::parts); the image's init unpacks it.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::Ipv4Addr;
 
 use belljar_fabric::Mac;
@@ -12,6 +13,7 @@ use belljar_fabric::Mac;
 use crate::plan::{ImagePlan, Plan};
 use crate::scenario::Arp;
 use crate::scripts::COMMANDS;
+use crate::shared_folder;
 use crate::slurm;
 
 /// Node 0's address; the others' follow.
@@ -30,7 +32,14 @@ pub(crate) const FORMER_PARTS_FOLDER: &str = "/run/belljar/glibc";
 pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     let (command, variables) = (script(&plan.command), exports(&image.environment));
-    let first = |next: &str| format!("#!/bin/sh\n{variables}exec {next}\n");
+    let share = match plan.shared_folder {
+        true => shared_folder::CALL,
+        false => "",
+    };
+    let first = |next: &str| format!("#!/bin/sh\n{variables}{share}exec {next}\n");
+    if plan.shared_folder {
+        add_shared_folder(&mut archive, image)?;
+    }
     if let Some(own) = &plan.slurm {
         let start = first(&format!("{}/start", slurm::SETTINGS));
         add(&mut archive, "command", 0o755, start.as_bytes())?;
@@ -43,7 +52,7 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
                 &content,
             )?;
         }
-    } else if variables.is_empty() {
+    } else if variables.is_empty() && share.is_empty() {
         add(&mut archive, "command", 0o755, command.as_bytes())?;
     } else {
         let start = first("/run/belljar/workload");
@@ -95,6 +104,25 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
         add(&mut archive, &format!("files/{name}"), 0o755, content)?;
     }
     archive.into_inner()
+}
+
+/// Adds NFS's modules and the script that loads them.
+fn add_shared_folder(archive: &mut tar::Builder<Vec<u8>>, image: &ImagePlan) -> io::Result<()> {
+    let script = format!("{}/start", shared_folder::FOLDER);
+    add(archive, &script, 0o755, shared_folder::START.as_bytes())?;
+    let Some(nfs) = &image.image.nfs else {
+        return Ok(());
+    };
+    let mut modules = tar::Archive::new(File::open(nfs)?);
+    for entry in modules.entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.display().to_string();
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content)?;
+        let name = format!("{}/{name}", shared_folder::FOLDER);
+        add(archive, &name, 0o644, &content)?;
+    }
+    Ok(())
 }
 
 fn add(

@@ -34,13 +34,19 @@ pub struct RequestedFiles {
     pub patterns: Vec<String>,
     /// Byte limit of each node.
     pub limit: u64,
+    /// True if `/root` is node 0's on all nodes. No other node can read it after the run.
+    pub shared_folder: bool,
 }
 
 impl RequestedFiles {
-    /// The request as input of the control console.
-    pub(crate) fn request(&self) -> Vec<u8> {
+    /// The request to node `node` as input of the control console.
+    pub(crate) fn request(&self, node: u32) -> Vec<u8> {
         let mut request = format!("files {}\n", self.limit);
-        for pattern in &self.patterns {
+        let is_elsewhere = |pattern: &str| {
+            let is_in_root = !pattern.starts_with('/') || pattern.starts_with("/root/");
+            self.shared_folder && node != 0 && is_in_root
+        };
+        for pattern in self.patterns.iter().filter(|it| !is_elsewhere(it)) {
             request.push_str(pattern);
             request.push('\n');
         }

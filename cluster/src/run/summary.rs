@@ -24,6 +24,7 @@ use crate::run::recorder::selection;
 use crate::run::report::{NodeReport, NodeSummary, NoiseSummary};
 use crate::scenario::engine::Engine;
 use crate::scenario::{Polls, TraceBy};
+use crate::shared_folder;
 
 /// Results of a run, as far as they depend on the scenario alone.
 #[derive(Debug, Serialize)]
@@ -160,6 +161,7 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
     warnings.extend(plan.network_warnings.iter().cloned());
+    warnings.extend(shared_folder::warning(plan));
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
     let jobs = plan.background.iter().zip(run.background());

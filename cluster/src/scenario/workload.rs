@@ -26,6 +26,8 @@ pub struct Workload {
     /// a path relative to the scenario's file or `{ text = "..." }`.
     #[serde(default)]
     pub files: BTreeMap<String, FileSource>,
+    /// True if all nodes have node 0's `/root`, over NFS. Default: true with Slurm on several nodes, if their kernels have NFS.
+    pub shared_folder: Option<bool>,
     /// Virtual time limit of the run.
     #[serde(default = "default_limit")]
     pub limit: Duration,

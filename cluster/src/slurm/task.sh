@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings the files of a task's standard output and error to the node that started the step, as nodes share no folder. Slurm calls it on the node of the
+# Brings the files of a task's standard output and error to the node that started the step, for paths that nodes do not share. Slurm calls it on the node of the
 # task: `begin` is its TaskProlog, `end` its TaskEpilog, which ends before the step does.
 
 # A container may have few programs.
@@ -8,6 +8,12 @@ list=/run/slurm/task.$SLURM_JOB_ID.$SLURM_STEP_ID.$SLURM_PROCID
 starter=$(sed -n "s/^$SLURM_LAUNCH_NODE_IPADDR //p" /etc/hosts)
 [ -n "$starter" ] && [ "$starter" != "$SLURMD_NODENAME" ] || exit 0
 rsh=$(command -v belljar-rsh)
+
+bring() {
+    [ -f "$1" ] || return
+    path=$(printf '%s' "$1" | sed "s/'/'\\\\\\\\''/g")
+    $rsh "$starter" "$rsh $SLURMD_NODENAME cat \"'$path'\" >'$path'"
+}
 
 case ${0##*/} in
 begin)
@@ -18,12 +24,8 @@ end)
     while read -r path; do
         case $path in
         /dev/*) ;;
-        /*)
-            if [ -f "$path" ]; then
-                path=$(printf '%s' "$path" | sed "s/'/'\\\\\\\\''/g")
-                $rsh "$starter" "$rsh $SLURMD_NODENAME cat \"'$path'\" >'$path'"
-            fi
-            ;;
+        /root/*) [ -e /run/belljar/shared-folder/start ] || bring "$path" ;;
+        /*) bring "$path" ;;
         esac
     done <"$list"
     rm -f "$list"

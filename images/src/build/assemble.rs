@@ -18,10 +18,11 @@ use crate::filesystem::data::Data;
 use crate::filesystem::initrd;
 use crate::filesystem::kernel::UnpackedKernel;
 use crate::filesystem::layout::{RecipeLayout, module_file};
+use crate::filesystem::nfs;
 use crate::filesystem::rootfs;
 use crate::progress::BuildProgress;
 use crate::recipe::Recipe;
-use crate::store::manifest::{INITRD, ImageFile, KERNEL, MANIFEST, Manifest, OurFile, ROOT};
+use crate::store::manifest::{INITRD, ImageFile, KERNEL, MANIFEST, Manifest, NFS, OurFile, ROOT};
 
 /// Steps of a build, for its progress.
 const STEPS: u32 = 4;
@@ -42,7 +43,16 @@ struct WrittenParts {
     kernel: ImageFile,
     initrd: ImageFile,
     root: ImageFile,
+    nfs: Option<ImageFile>,
     ours: Vec<OurFile>,
+}
+
+/// The file trees of an image.
+struct Trees {
+    initramfs: TreeContents,
+    root: TreeContents,
+    /// NFS's kernel modules, if the kernel has them.
+    nfs: Option<TreeContents>,
 }
 
 impl ImageBuilder<'_> {
@@ -59,15 +69,24 @@ impl ImageBuilder<'_> {
         };
         let initramfs = layout.initramfs(&chroot, &modules)?;
         let root = layout.root(&chroot)?;
+        let nfs = nfs::modules(&kernel, &chroot)?;
         let mut used = Used::default();
         let mut verified = packages.verify(&initramfs, &mut used)?;
         verified += packages.verify(&root, &mut used)?;
+        if let Some(nfs) = &nfs {
+            verified += packages.verify(nfs, &mut used)?;
+        }
         packages.verify_file(&kernel.path, &chroot.data(&kernel.path)?, &mut used)?;
         verified += 1;
         let sources: Vec<&str> = self.recipe.source_packages().collect();
         let sources = packages::source_files(&chroot, &sources)?;
         self.step(4, "writing the initramfs and root file system".to_owned());
-        let parts = self.write_parts(chroot, &kernel, initramfs, root, &archive)?;
+        let trees = Trees {
+            initramfs,
+            root,
+            nfs,
+        };
+        let parts = self.write_parts(chroot, &kernel, trees, &archive)?;
         let kernel_sha256 = parts.kernel.sha256.clone();
         let modules = modules.iter().map(|path| module_file(path).to_owned());
         self.write_manifest(parts, &kernel, modules.collect(), verified)?;
@@ -86,14 +105,19 @@ impl ImageBuilder<'_> {
         &mut self,
         chroot: Chroot,
         kernel: &UnpackedKernel,
-        initramfs: TreeContents,
-        root: TreeContents,
+        trees: Trees,
         archive: &Path,
     ) -> Result<WrittenParts, ImageError> {
+        let Trees {
+            initramfs,
+            root,
+            nfs,
+        } = trees;
         let dir = self.work.join("image");
         make_folder(&dir)?;
         let kernel = write(&dir.join(KERNEL), &chroot.read(&kernel.path)?)?;
         let initrd = write(&dir.join(INITRD), &initrd::archive(&initramfs)?)?;
+        let nfs = nfs.map(|tree| write(&dir.join(NFS), &nfs::archive(&tree)?));
         let mut ours = ours(&initramfs, "initramfs")?;
         ours.extend(self::ours(&root, "root")?);
         let stage = rootfs::stage(&root, self.work)?;
@@ -104,6 +128,7 @@ impl ImageBuilder<'_> {
             kernel,
             initrd,
             root: self.write_root(&stage, &dir.join(ROOT))?,
+            nfs: nfs.transpose()?,
             ours,
         })
     }
@@ -126,6 +151,7 @@ impl ImageBuilder<'_> {
             kernel: parts.kernel,
             initrd: parts.initrd,
             root: parts.root,
+            nfs: parts.nfs,
             ours: parts.ours,
         };
         let path = self.work.join("image").join(MANIFEST);

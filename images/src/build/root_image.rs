@@ -17,7 +17,7 @@ use crate::progress::BuildProgress;
 use crate::recipe::{Recipe, RecipeRoot};
 use crate::store::cache::Cache;
 use crate::store::manifest::{
-    Container, INITRD, Image, ImageFile, KERNEL, MANIFEST, Manifest, ROOT,
+    Container, INITRD, Image, ImageFile, KERNEL, MANIFEST, Manifest, NFS, ROOT,
 };
 
 /// Steps of a build, for its progress.
@@ -97,7 +97,9 @@ impl RootImageBuild<'_> {
             )));
         }
         let root = self.write_root(&listing)?;
-        for (name, from) in [(KERNEL, &self.base.kernel), (INITRD, &self.base.initrd)] {
+        let nfs = self.base.nfs.as_ref().map(|path| (NFS, path));
+        let of_base = [(KERNEL, &self.base.kernel), (INITRD, &self.base.initrd)];
+        for (name, from) in of_base.into_iter().chain(nfs) {
             let to = self.folder.join(name);
             fs::copy(from, &to).map_err(write(&to))?;
         }
@@ -151,6 +153,7 @@ impl RootImageBuild<'_> {
             kernel: of.kernel.clone(),
             initrd: of.initrd.clone(),
             root,
+            nfs: of.nfs.clone(),
             ours: initramfs_files(of),
         }
     }

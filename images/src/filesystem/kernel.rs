@@ -107,6 +107,19 @@ impl UnpackedKernel {
         Ok(order)
     }
 
+    /// The same, or `None` if the kernel's package lacks one of the modules.
+    pub(crate) fn load_order_if_present(
+        &self,
+        chroot: &Chroot,
+        wanted: &[&str],
+    ) -> Result<Option<Vec<String>>, KernelError> {
+        let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
+        match self.load_order(chroot, &wanted) {
+            Err(KernelError::Module { .. }) => Ok(None),
+            order => order.map(Some),
+        }
+    }
+
     fn visit(
         &self,
         chroot: &Chroot,

@@ -20,6 +20,7 @@ pub(crate) const MANIFEST: &str = "manifest.toml";
 pub(crate) const KERNEL: &str = "vmlinuz";
 pub(crate) const INITRD: &str = "initrd.cpio";
 pub(crate) const ROOT: &str = "root.erofs";
+pub(crate) const NFS: &str = "nfs.tar";
 
 /// An error of an image in the cache.
 #[derive(Debug, thiserror::Error)]
@@ -83,10 +84,26 @@ pub struct Image {
     pub initrd: PathBuf,
     /// The root file system, an uncompressed EROFS image for the first disk, `/dev/vda`.
     pub root: PathBuf,
+    /// Kernel modules of NFS, a tar archive with the lists `server` and `client` of those to load; `None` if the kernel's
+    /// package has no NFS.
+    pub nfs: Option<PathBuf>,
     /// Its manifest.
     pub manifest: Manifest,
     /// Its folder, which each user locks; `None` for an image outside of a cache.
     _used: Option<Arc<File>>,
+}
+
+/// The files of an image that another host sent; `root` is in the image's folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedFiles {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The initramfs.
+    pub initrd: PathBuf,
+    /// The root file system.
+    pub root: PathBuf,
+    /// The archive of NFS's kernel modules; `None` if nodes share no folder.
+    pub nfs: Option<PathBuf>,
 }
 
 /// The contents of an image.
@@ -115,6 +132,9 @@ pub struct Manifest {
     pub initrd: ImageFile,
     /// Size and digest of the root file system.
     pub root: ImageFile,
+    /// Size and digest of the archive of NFS's kernel modules, if the kernel has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nfs: Option<ImageFile>,
     /// Every file that comes from no package.
     #[serde(default)]
     pub ours: Vec<OurFile>,
@@ -186,6 +206,7 @@ impl Image {
             kernel: dir.join(KERNEL),
             initrd: dir.join(INITRD),
             root: dir.join(ROOT),
+            nfs: manifest.nfs.is_some().then(|| dir.join(NFS)),
             manifest,
             _used: Some(Arc::new(used)),
         };
@@ -195,13 +216,20 @@ impl Image {
         Ok(image)
     }
 
-    /// An image outside of a cache, of files that were checked already; `root` is in its folder.
-    pub fn of_files(kernel: PathBuf, initrd: PathBuf, root: PathBuf, manifest: Manifest) -> Self {
+    /// An image outside of a cache, of files that were checked already.
+    pub fn of_files(files: ReceivedFiles, manifest: Manifest) -> Self {
+        let ReceivedFiles {
+            kernel,
+            initrd,
+            root,
+            nfs,
+        } = files;
         Self {
             dir: root.parent().unwrap_or(Path::new("/")).to_owned(),
             kernel,
             initrd,
             root,
+            nfs,
             manifest,
             _used: None,
         }
@@ -214,13 +242,16 @@ impl Image {
     }
 
     /// Its files: names in its folder, paths, and manifest entries.
-    pub(crate) fn parts(&self) -> [(&'static str, &Path, &ImageFile); 3] {
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Path, &ImageFile)> {
         let of = &self.manifest;
+        let nfs = self.nfs.as_deref().zip(of.nfs.as_ref());
         [
-            (KERNEL, &self.kernel, &of.kernel),
-            (INITRD, &self.initrd, &of.initrd),
-            (ROOT, &self.root, &of.root),
+            (KERNEL, &*self.kernel, &of.kernel),
+            (INITRD, &*self.initrd, &of.initrd),
+            (ROOT, &*self.root, &of.root),
         ]
+        .into_iter()
+        .chain(nfs.map(|(path, part)| (NFS, path, part)))
     }
 }
 
@@ -285,6 +316,7 @@ mod tests {
             kernel,
             initrd,
             root,
+            nfs: None,
             ours,
         }
     }

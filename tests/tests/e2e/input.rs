@@ -12,6 +12,7 @@ use belljar_tests::{Dir, Scenario, interrupt};
 mod disk;
 mod large_files;
 mod memory;
+mod shared_folder;
 
 /// Runs a failing scenario; returns its only error, from standard error.
 fn failure(dir: &Dir, scenario: &Scenario, more: &[&str]) -> String {

@@ -295,6 +295,10 @@ wait
 mpirun ./hello launched
 srun -m cyclic -o task-%t sh -c 'echo $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $(hostname)'
 cat task-0 task-1 task-2 task-3 | sort
+mkdir made && cd made
+srun sh -c 'echo $(hostname) $PWD >part.$SLURM_PROCID'
+cat part.*
+cd ..
 env | sort >environment
 ssh -o BatchMode=yes -x me@node1 hostname
 ";
@@ -323,8 +327,9 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
     let first = "job heat flow on node[0-1] with 4, first argument";
     assert_eq!(said.lines().next(), Some(first), "{said}");
     assert_eq!(said.lines().last(), Some("node1"), "{said}");
-    let tasks = "0 0 0 node0\n1 0 1 node1\n2 1 0 node0\n3 1 1 node1\nnode1\n";
-    assert!(said.ends_with(tasks), "{said}");
+    let tasks = "0 0 0 node0\n1 0 1 node1\n2 1 0 node0\n3 1 1 node1\n";
+    let parts = "node0 /root/made\nnode0 /root/made\nnode1 /root/made\nnode1 /root/made\n";
+    assert!(said.ends_with(&format!("{tasks}{parts}node1\n")), "{said}");
     holds_what_was_announced(&dir, &image);
     for (word, ranks, nodes) in [
         ("all", 4, [2, 2]),

@@ -33,7 +33,7 @@ impl Runner {
         self.node.pause_at(u64::MAX);
         self.node.take_control();
         let mut heard = self.node.now();
-        self.node.write_control(heard, wanted.request());
+        self.node.write_control(heard, wanted.request(self.index));
         let mut answer = Answer::default();
         loop {
             let stop = self.step()?;

@@ -54,7 +54,7 @@ fn stamp_all(image: &Image) -> Stamps {
         };
         (name.to_owned(), stamp)
     });
-    stamps.into()
+    stamps.collect()
 }
 
 fn write(image: &Image, stamps: &Stamps) {

@@ -127,6 +127,24 @@ fn a_container_keeps_what_it_has_in_root() {
     let run = dir.run(&scenario, "run", &[]).success();
     let of_node = format!("{digest}  in/big\nown\nits own\nown\nmore\nmore\n{mode:o}\n");
     assert_eq!(run.text("stdout"), of_node.repeat(2));
+
+    // Node 1 finds what node 0 has written.
+    let shared = dir.run(&scenario.working("shared-folder = true"), "shared", &[]);
+    let shared = shared.success().text("stdout");
+    let mut seen = shared.lines().skip(of_node.lines().count());
+    let changed = seen.next().expect("the digest on node 1");
+    assert!(
+        changed.ends_with("  in/big") && !changed.starts_with(&digest),
+        "{shared}"
+    );
+    let rest: Vec<&str> = seen.collect();
+    let mode = format!("{mode:o}");
+    assert_eq!(
+        rest,
+        [
+            "own", "more", "its own", "own", "more", "more", "more", &mode
+        ]
+    );
 }
 
 /// Reads the file repeatedly.
