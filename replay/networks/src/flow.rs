@@ -19,11 +19,10 @@ use std::sync::Arc;
 use belljar_fabric::{Direction, LinkId, Routes, RoutingError, Topology};
 use belljar_sim::{Span, Time};
 
-use crate::loggops::within;
-use crate::network::{
-    Arrival, HEADERS, LinkLoad, Message, MessageId, Network, NetworkState, Pace, Paces, SEGMENT,
-    frames_of, on_wire,
-};
+use crate::message::{Arrival, HEADERS, Message, MessageId, SEGMENT, frames_of, on_wire};
+use crate::network::{LinkLoad, Network, NetworkState};
+use crate::pace::within;
+use crate::pace::{Pace, Paces};
 use crate::way::{FlowRoutes, name};
 use ends::FlowEnds;
 use fair::Sharing;

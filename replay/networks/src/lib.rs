@@ -5,7 +5,8 @@
 //! work for each frame bounds the rate of a message ([`Pace`]). Results depend only on the messages and their times. This crate does not depend on
 //! MPI. Used by replay.
 //!
-//! From top to bottom: `packet` and `live` use `transport`; `transport`, `flow` and `loggops` each use `network`; `packet` and `flow` use `way`.
+//! From top to bottom: `packet`, `flow`, `live` and `loggops` implement `network`; `packet` and `live` use `transport`; `transport`, `packet` and `flow` use `way`; all
+//! use `message` and `pace`.
 
 /// A network in which messages share links fairly.
 mod flow;
@@ -13,8 +14,12 @@ mod flow;
 mod live;
 /// A network of formulas.
 mod loggops;
-/// Common parts of network models.
+/// Messages and their size on the wire.
+mod message;
+/// The interface of network models.
 mod network;
+/// Hosts' work for each frame.
+mod pace;
 /// A network of frames.
 mod packet;
 /// Topologies for tests.
@@ -28,10 +33,9 @@ mod way;
 pub use flow::{FlowNetwork, FlowState};
 pub use live::{LiveNetwork, LiveState};
 pub use loggops::{LogGops, Parameters};
-pub use network::{
-    Arrival, LinkLoad, MOST_BYTES, Message, MessageId, Network, NetworkState, Pace, Paces,
-    frames_of, on_wire,
-};
+pub use message::{Arrival, MOST_BYTES, Message, MessageId, frames_of, on_wire};
+pub use network::{LinkLoad, Network, NetworkState};
+pub use pace::{Pace, Paces};
 pub use packet::{PacketNetwork, PacketState};
 pub use transport::Sent;
 pub use way::Latencies;

@@ -9,7 +9,9 @@ use belljar_fabric::{Frame, Routes, RoutingError, Topology};
 use belljar_sim::{EventKey, EventQueue, Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Arrival, LinkLoad, Message, Network, Paces};
+use crate::message::{Arrival, Message};
+use crate::network::{LinkLoad, Network};
+use crate::pace::Paces;
 use crate::transport::{MOST_COUNTED, Sent, Transport, TransportState};
 
 /// Hosts on a network with another operator.

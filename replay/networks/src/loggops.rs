@@ -6,7 +6,9 @@
 
 use belljar_sim::{Span, Time};
 
-use crate::network::{Arrival, LinkLoad, Message, Network, Pace, Paces, frames_of, on_wire};
+use crate::message::{Arrival, Message, frames_of, on_wire};
+use crate::network::{LinkLoad, Network};
+use crate::pace::{Paces, times, within};
 
 /// The model's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,19 +73,10 @@ impl Network for LogGops {
     }
 }
 
-/// Multiplies a span, saturating.
-pub(crate) fn times(span: Span, count: u64) -> Span {
-    Span::from_ps(span.as_ps().saturating_mul(count))
-}
-
-/// Returns the time of a message within a host.
-pub(crate) fn within(pace: &Pace, bytes: u64) -> Span {
-    pace.within + times(pace.copies, frames_of(bytes) - 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pace::Pace;
 
     fn network(pace: Pace) -> LogGops {
         let parameters = Parameters {

@@ -6,7 +6,9 @@ use belljar_fabric::{Direction, Endpoint, Fabric, FabricState, RoutingError, Set
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::network::{Arrival, LinkLoad, Message, Network, NetworkState, Paces};
+use crate::message::{Arrival, Message};
+use crate::network::{LinkLoad, Network, NetworkState};
+use crate::pace::Paces;
 use crate::transport::{Transport, TransportState};
 use crate::way::name;
 

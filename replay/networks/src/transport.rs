@@ -17,6 +17,8 @@ mod departure;
 mod event;
 /// Hosts.
 mod host;
+/// Bounds of values in states.
+mod limits;
 /// Contents of frames.
 mod mark;
 /// The receiving end of a connection.
@@ -31,11 +33,13 @@ mod state;
 use belljar_fabric::{Frame, Routes, RoutingError, Topology};
 use belljar_sim::{Calendar, Time, Timed};
 
-use crate::loggops::within;
-use crate::network::{Arrival, Message, Paces};
+use crate::message::{Arrival, Message};
+use crate::pace::Paces;
+use crate::pace::within;
 use crate::way::FlowRoutes;
 use event::{Due, Event};
-pub(crate) use state::{MOST_COUNTED, TransportState};
+pub(crate) use limits::MOST_COUNTED;
+pub(crate) use state::TransportState;
 
 /// A frame that a host sends.
 #[derive(Clone, Debug, PartialEq, Eq)]

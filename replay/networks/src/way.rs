@@ -7,7 +7,7 @@ use std::sync::Arc;
 use belljar_fabric::{Direction, Endpoint, LinkId, Paths, Routes, RoutingError, Topology, headers};
 use belljar_sim::Span;
 
-use crate::network::{SEGMENT, on_wire};
+use crate::message::{SEGMENT, on_wire};
 
 /// A route from one host to another.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 
 use belljar_sim::Time;
 
-use crate::network::MessageId;
+use crate::message::MessageId;
 
 /// The position of a flow outside of the heap.
 const NOWHERE: u32 = u32::MAX;

@@ -10,7 +10,7 @@ use super::ends::FlowEnds;
 use super::fair::SharingState;
 use super::streams::Streams;
 use super::{Flow, FlowNetwork, Queued, Stream};
-use crate::network::{MOST_BYTES, MessageId};
+use crate::message::{MOST_BYTES, MessageId};
 
 /// A message behind others: its number, its bytes, the time from its last byte to its arrival, and its links.
 type QueuedState = (MessageId, u64, Span, Vec<u32>);

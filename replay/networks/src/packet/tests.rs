@@ -1,7 +1,7 @@
 use belljar_fabric::{Impairment, LinkSpec, Routing, SwitchSpec};
 
 use super::*;
-use crate::network::MessageId;
+use crate::message::MessageId;
 use crate::shapes::two_levels;
 
 fn star(queue_bytes: u64) -> Topology {

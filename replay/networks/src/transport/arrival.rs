@@ -13,7 +13,7 @@ use super::mark::{Mark, mark_of, marked};
 use super::receiver::Reply;
 use super::rtt::expiry;
 use super::sender::Leaving;
-use crate::network::Arrival;
+use crate::message::Arrival;
 
 /// The longest time until a segment is acknowledged (`TCP_DELACK_MIN` of Linux).
 const DELAYED: Span = Span::from_ms(40);

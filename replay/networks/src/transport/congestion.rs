@@ -7,7 +7,7 @@
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::state::MOST_COUNTED;
+use super::limits::MOST_COUNTED;
 
 /// Segments that may be in flight at first (RFC 6928).
 const INITIAL: u64 = 10;
@@ -24,7 +24,7 @@ const HYSTART_DISTANCE: Span = Span::from_ms(2);
 /// Samples of the round trip before HyStart evaluates a round.
 const HYSTART_SAMPLES: u32 = 8;
 /// Segments of the largest window: 4 MiB of send buffer.
-const LARGEST: u64 = (4 << 20) / crate::network::SEGMENT;
+const LARGEST: u64 = (4 << 20) / crate::message::SEGMENT;
 
 /// The congestion window of one sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -166,7 +166,7 @@ impl Congestion {
         if now.since(round.last) <= HYSTART_DISTANCE {
             round.last = now;
             // The delay of an acknowledgement: four bursts of 64 KiB at twice the window for each round trip, a millisecond at most.
-            let burst = (4 << 16) / crate::network::SEGMENT;
+            let burst = (4 << 16) / crate::message::SEGMENT;
             let delay = Span::from_ps((trip.as_ps() / (2 * self.window)).saturating_mul(burst));
             let most = self.least_trip + delay.min(Span::from_ms(1));
             if now.since(round.begin).as_ps() > most.as_ps() / 2 {

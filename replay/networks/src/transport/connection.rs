@@ -6,9 +6,9 @@ use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
+use super::limits::MOST_COUNTED;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::state::MOST_COUNTED;
 
 /// Longest time from the arrival of an acknowledgement to the segment that it releases: 26 to 32 us in captures of runs whose processors were idle, 2 us where the
 /// kernel polled its card.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::{MessageId, SEGMENT};
+use crate::message::{MessageId, SEGMENT};
 
 /// Segments of the first offered window: 64 KiB.
 const FIRST_WINDOW: u64 = (64 << 10) / SEGMENT;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::congestion::Congestion;
 use super::receiver::offered;
 use super::rtt::RoundTrip;
-use crate::network::{SEGMENT, frames_of};
+use crate::message::{SEGMENT, frames_of};
 use recovery::{RecoveryPhase, Timer};
 
 /// A sent segment that is not covered by a cumulative acknowledgement.

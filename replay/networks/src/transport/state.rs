@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::connection::Connections;
 use super::event::Event;
 use super::host::Host;
-
-/// An upper bound for any count within representable time.
-pub(crate) const MOST_COUNTED: u64 = 1 << 62;
+use super::limits::MOST_COUNTED;
 
 /// The mutable state of sending and receiving hosts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

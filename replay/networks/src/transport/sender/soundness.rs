@@ -4,8 +4,8 @@
 
 use super::recovery::RecoveryPhase;
 use super::{Fate, Sender};
-use crate::network::{MOST_BYTES, SEGMENT, frames_of};
-use crate::transport::state::MOST_COUNTED;
+use crate::message::{MOST_BYTES, SEGMENT, frames_of};
+use crate::transport::limits::MOST_COUNTED;
 
 impl Sender {
     /// True if these values are possible for a sender.
