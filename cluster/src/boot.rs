@@ -21,8 +21,8 @@ use belljar_vmm::{DiskConfig, KernelError, KernelImage, Node, NodeConfig, NodeEr
 use crate::host::memory as host_memory;
 use crate::host::sandbox::{Reach, Sandbox, SandboxError};
 use crate::observe::keyboard::Keyboard;
-use crate::plan::parts::{DISK_LATENCY, START_DATE};
-use crate::plan::processors::{Maker, Virtualisation};
+use crate::plan::nodes::parts::{DISK_LATENCY, START_DATE};
+use crate::plan::nodes::processors::{Maker, Virtualisation};
 use crate::scenario::engine::{Engine, KvmOptions};
 
 /// Virtual time between looks at a node's console.

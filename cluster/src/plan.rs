@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use belljar_exact::CyclesPerInstruction;
 use belljar_fabric::{LinkId, Settings, Topology};
 use belljar_images::Image;
 use belljar_sim::{Span, Time};
@@ -22,8 +21,6 @@ use belljar_workload::large_files::LargeFiles;
 
 /// A scenario's background jobs, resolved.
 pub mod background;
-/// The code that a run's processes may have.
-pub mod code;
 /// A plan in words.
 mod describe;
 /// Errors of a scenario's values.
@@ -40,18 +37,12 @@ mod launchers;
 mod limits;
 /// A scenario's network, resolved.
 mod network;
-/// Construction of a run's nodes.
-pub mod parts;
+/// Nodes of a run: their parts, disks, code and processors.
+pub mod nodes;
 /// Probes for MPI calls.
 pub mod probes;
-/// Construction of nodes' processors.
-pub(crate) mod processors;
-/// The disk that brings the workload to the nodes.
-pub mod run_disk;
 /// The image's secure shell server.
 mod secure_shell;
-/// The template: the node that all nodes of a run are cloned from.
-pub mod template;
 
 use background::BackgroundPlan;
 use files::read_files;
@@ -67,9 +58,6 @@ pub use secure_shell::SecureShell;
 
 /// The shortest turn that a vCPU can have.
 const SHORTEST_SLICE: Span = Span::from_ns(100);
-/// Parts of a cycle per instruction that the time model can express.
-const RATIO_PARTS: f64 = 1000.0;
-
 /// All data of a run before its start.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -177,6 +165,11 @@ impl Plan {
     pub fn all_images(&self) -> impl Iterator<Item = &Image> {
         let slurm = self.slurm.iter().map(|slurm| &slurm.image);
         self.images.iter().map(|of| &of.image).chain(slurm)
+    }
+
+    /// The image of nodes of this kind.
+    pub fn image_of_kind(&self, kind: &NodeKind) -> &ImagePlan {
+        &self.images[kind.image]
     }
 
     /// True if the library is preloaded into the workload's programs.
@@ -359,19 +352,6 @@ fn slice(nodes: &Nodes, engine: Engine, lookahead: Span) -> Result<Span, PlanErr
         });
     }
     Ok(slice)
-}
-
-fn cycles_per_instruction(nodes: &Nodes) -> CyclesPerInstruction {
-    let (cycles, instructions) = ratio_parts(nodes.ratio());
-    CyclesPerInstruction {
-        cycles,
-        instructions,
-    }
-}
-
-/// Cycles per instruction as a fraction, as exactly as the engine counts.
-pub fn ratio_parts(ratio: f64) -> (u32, u32) {
-    ((ratio * RATIO_PARTS).round() as u32, RATIO_PARTS as u32)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use belljar_images::Image;
 
-use crate::plan::Plan;
 use crate::plan::error::PlanError;
 use crate::scenario::Scenario;
 
@@ -35,11 +34,9 @@ pub(crate) fn resolve(scenario: &Scenario, images: &[Image]) -> Result<bool, Pla
     })
 }
 
-/// The warning of a run with Slurm whose nodes share no folder, as a kernel has no NFS.
-pub(crate) fn warning(plan: &Plan) -> Option<String> {
-    let has_slurm = plan.slurm.is_some() && plan.nodes > 1;
-    let mut images = plan.images.iter().map(|of| &of.image);
-    let image = images.find(|image| image.nfs.is_none() && has_slurm)?;
+/// The warning of a run with Slurm on several nodes with these images that share no folder, as a kernel has no NFS.
+pub(crate) fn warning<'a>(mut images: impl Iterator<Item = &'a Image>) -> Option<String> {
+    let image = images.find(|image| image.nfs.is_none())?;
     Some(format!(
         "nodes share no folder, as the kernel of image {} has no NFS: files stay on the node that writes them",
         image.manifest.recipe

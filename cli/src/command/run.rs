@@ -21,7 +21,7 @@ use belljar_cluster::observe::control::{Client, Mailbox, Server};
 use belljar_cluster::observe::follow::OutputFollower;
 use belljar_cluster::observe::progress::{ProgressDisplay, Showing};
 use belljar_cluster::plan::Plan;
-use belljar_cluster::plan::template;
+use belljar_cluster::plan::nodes::template;
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::results::wire::{self, WIRE_FILE};
 use belljar_cluster::run::checkpoint::{CheckpointChoice, Tell};

@@ -24,7 +24,7 @@ use crate::host::sandbox::{Reach, Sandbox};
 use crate::observe::progress::{ProgressDisplay, Showing};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
-use crate::plan::template;
+use crate::plan::nodes::template;
 use crate::results::run_directory::SCENARIO_FILE;
 use crate::run::checkpoint::{CheckpointChoice, FOLDER as CHECKPOINT};
 use crate::run::coordinator::{Ending, Run, Setup};

@@ -21,7 +21,7 @@ use super::partition::Partition;
 use super::placement::{Capacity, PlacementError, place_nodes};
 use super::provision::{self, Given, ProvisionError};
 use crate::plan::Plan;
-use crate::plan::template;
+use crate::plan::nodes::template;
 use crate::scenario::Hosts;
 
 /// Time limit for starting and connecting hosts.

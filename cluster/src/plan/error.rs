@@ -11,7 +11,7 @@ use belljar_tracer::SelectionError;
 
 use super::background::BackgroundError;
 use super::network::error::NetworkError;
-use super::probes::own::ProbeError;
+use super::probes::own::error::ProbeError;
 use crate::scenario::FilesError;
 use belljar_workload::ProgramError;
 

@@ -14,8 +14,8 @@ use super::files::find_image;
 use super::kinds::{self, NodeKind};
 use super::launchers;
 use super::secure_shell::SecureShell;
-use crate::plan::run_disk::FORMER_PARTS_FOLDER;
-use crate::scenario::{ImageTable, Scenario};
+use crate::plan::nodes::run_disk::FORMER_PARTS_FOLDER;
+use crate::scenario::Scenario;
 use crate::slurm::SlurmPlan;
 use belljar_workload::check::{self, Checked, Workload};
 use belljar_workload::large_files::LargeFiles;
@@ -41,29 +41,9 @@ pub struct ImagePlan {
     pub secure_shell: Option<SecureShell>,
 }
 
-/// An image's tables without repetition, and for each kind of nodes the number of its image.
-pub(super) fn tables(scenario: &Scenario) -> (Vec<&ImageTable>, Vec<usize>) {
-    let groups = scenario.nodes.group.iter();
-    let mut of_kinds: Vec<&ImageTable> = groups
-        .map(|group| group.image.as_ref().unwrap_or(&scenario.image))
-        .collect();
-    if of_kinds.is_empty() {
-        of_kinds.push(&scenario.image);
-    }
-    let (mut all, mut numbers): (Vec<&ImageTable>, _) = (Vec::new(), Vec::new());
-    for table in of_kinds {
-        let known = all.iter().position(|other| *other == table);
-        numbers.push(known.unwrap_or(all.len()));
-        if known.is_none() {
-            all.push(table);
-        }
-    }
-    (all, numbers)
-}
-
 /// Refuses another number of images than `scenario` has, as another host may send any.
 pub(super) fn check_number(scenario: &Scenario, given: usize) -> Result<(), PlanError> {
-    let (tables, _) = tables(scenario);
+    let (tables, _) = kinds::image_tables(scenario);
     match tables.len() + usize::from(scenario.slurm.is_some()) {
         needed if needed == given => Ok(()),
         needed => Err(PlanError::Images { needed, given }),
@@ -92,11 +72,11 @@ pub(super) fn slurm(
         .transpose()
 }
 
-/// The images of `scenario`, which was read from `path`, in the order of [`tables`], followed by the image of Slurm if there is
+/// The images of `scenario`, which was read from `path`, in the order of [`kinds::image_tables`], followed by the image of Slurm if there is
 /// one.
 pub(super) fn find(scenario: &Scenario, path: &Path) -> Result<Vec<Image>, PlanError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let (tables, numbers) = tables(scenario);
+    let (tables, numbers) = kinds::image_tables(scenario);
     let each = tables.iter().enumerate().map(|(image, table)| {
         let found = find_image(&belljar_images::place(folder, &table.recipe));
         let found = found.inspect(Image::note_use);
@@ -141,7 +121,7 @@ pub(super) fn resolve(
     images: Vec<Image>,
     roots: &[GuestRoot],
 ) -> Result<(Vec<ImagePlan>, Vec<String>), PlanError> {
-    let (tables, _) = tables(makings.scenario);
+    let (tables, _) = kinds::image_tables(makings.scenario);
     let mut verdicts: BTreeMap<String, Result<Option<String>, ProgramError>> = BTreeMap::new();
     let mut plans = Vec::new();
     for ((image, root), table) in images.into_iter().zip(roots).zip(tables) {
@@ -230,6 +210,8 @@ impl Makings<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::kinds::image_tables;
+    use crate::scenario::ImageTable;
 
     #[test]
     fn groups_share_images_that_are_the_same() {
@@ -242,7 +224,7 @@ mod tests {
         };
         let of = |groups: &str| {
             let scenario = scenario(groups);
-            let (tables, numbers) = tables(&scenario);
+            let (tables, numbers) = image_tables(&scenario);
             let table = |it: &ImageTable| format!("{} {}", it.recipe.display(), it.append);
             let names: Vec<String> = tables.into_iter().map(table).collect();
             (names.join(", "), numbers)

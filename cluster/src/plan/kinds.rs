@@ -7,10 +7,12 @@ use belljar_cpu::InstructionSet;
 use belljar_exact::{CyclesPerInstruction, Timing};
 use belljar_sim::Frequency;
 
+use super::Plan;
 use super::error::PlanError;
-use super::images::{self, ImagePlan};
-use super::{Plan, cycles_per_instruction};
-use crate::scenario::{Nodes, Scenario, TimingTable};
+use crate::scenario::{ImageTable, Nodes, Scenario, TimingTable};
+
+/// Parts of a cycle per instruction that the time model can express.
+const RATIO_PARTS: f64 = 1000.0;
 
 /// From a scenario's noise to the detours of each node.
 pub mod noise;
@@ -61,11 +63,6 @@ impl Plan {
         &self.kinds[self.kind_number(node)]
     }
 
-    /// The image of nodes of this kind.
-    pub fn image_of_kind(&self, kind: &NodeKind) -> &ImagePlan {
-        &self.images[kind.image]
-    }
-
     /// The clock of each node.
     pub fn clocks(&self) -> Vec<Frequency> {
         let clock = |node| self.kind_of(node).clock;
@@ -107,11 +104,31 @@ pub(super) fn within(scenario: &Scenario, number: usize, error: PlanError) -> Pl
     }
 }
 
+/// An image's tables without repetition, and for each kind of nodes the number of its image.
+pub(super) fn image_tables(scenario: &Scenario) -> (Vec<&ImageTable>, Vec<usize>) {
+    let groups = scenario.nodes.group.iter();
+    let mut of_kinds: Vec<&ImageTable> = groups
+        .map(|group| group.image.as_ref().unwrap_or(&scenario.image))
+        .collect();
+    if of_kinds.is_empty() {
+        of_kinds.push(&scenario.image);
+    }
+    let (mut all, mut numbers): (Vec<&ImageTable>, _) = (Vec::new(), Vec::new());
+    for table in of_kinds {
+        let known = all.iter().position(|other| *other == table);
+        numbers.push(known.unwrap_or(all.len()));
+        if known.is_none() {
+            all.push(table);
+        }
+    }
+    (all, numbers)
+}
+
 /// All kinds of nodes of `scenario`, whose values were checked against their limits.
 pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
     let all = scenario.nodes.kinds(scenario.workload.ranks_per_node);
     let is_timed = all.iter().any(|(nodes, _)| nodes.timing.is_some());
-    let (_, images) = images::tables(scenario);
+    let (_, images) = image_tables(scenario);
     let (mut kinds, mut first) = (Vec::new(), 0);
     for (number, (mut nodes, ranks)) in all.into_iter().enumerate() {
         if is_timed {
@@ -146,6 +163,19 @@ fn kind(nodes: &Nodes, ranks: u32) -> Result<NodeKind, PlanError> {
         timing: time_model::resolve(nodes)?,
         ranks,
     })
+}
+
+fn cycles_per_instruction(nodes: &Nodes) -> CyclesPerInstruction {
+    let (cycles, instructions) = ratio_parts(nodes.ratio());
+    CyclesPerInstruction {
+        cycles,
+        instructions,
+    }
+}
+
+/// Cycles per instruction as a fraction, as exactly as the engine counts.
+pub fn ratio_parts(ratio: f64) -> (u32, u32) {
+    ((ratio * RATIO_PARTS).round() as u32, RATIO_PARTS as u32)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::secure_shell::SecureShell;
 use crate::plan::kinds::NodeKind;
-use crate::plan::run_disk::OPEN_MPI_HOSTS;
+use crate::plan::nodes::run_disk::OPEN_MPI_HOSTS;
 use crate::scripts::{COMMANDS, calls};
 use crate::slurm;
 use belljar_workload::{GuestRoot, Mpi, PROGRAMS};

@@ -15,7 +15,7 @@ use belljar_tracer::Targets;
 use object::read::ReadCache;
 
 use crate::plan::Plan;
-use crate::plan::code::workload_path;
+use crate::plan::nodes::code::workload_path;
 use crate::scenario::engine::Engine;
 
 /// Probes of a run's nodes.

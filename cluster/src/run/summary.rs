@@ -161,7 +161,10 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
     warnings.extend(plan.network_warnings.iter().cloned());
-    warnings.extend(shared_folder::warning(plan));
+    if plan.slurm.is_some() && plan.nodes > 1 {
+        let images = plan.images.iter().map(|of| &of.image);
+        warnings.extend(shared_folder::warning(images));
+    }
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
     let jobs = plan.background.iter().zip(run.background());

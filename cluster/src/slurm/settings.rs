@@ -1,6 +1,6 @@
 //! Files of Slurm's configuration, as the run disk has them.
 //!
-//! Called by [`run_disk`](crate::plan::run_disk). Keys are those of slurm.conf(5) and cgroup.conf(5) of Slurm 22.05.
+//! Called by [`run_disk`](crate::plan::nodes::run_disk). Keys are those of slurm.conf(5) and cgroup.conf(5) of Slurm 22.05.
 
 use super::{SETTINGS, SlurmPlan};
 use crate::plan::NodeKind;

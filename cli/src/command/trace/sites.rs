@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use belljar_analysis::{CallSites, FrameNames, SitePlace};
 use belljar_archive::TraceReader;
 use belljar_cluster::plan::Plan;
-use belljar_cluster::plan::code::workload_path;
+use belljar_cluster::plan::nodes::code::workload_path;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_files::read_input_text;

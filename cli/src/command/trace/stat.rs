@@ -108,7 +108,7 @@ fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
 
 /// Cycles per instruction as a fraction.
 fn ratio(ratio: f64) -> Ratio {
-    let (cycles, instructions) = plan::ratio_parts(ratio);
+    let (cycles, instructions) = plan::kinds::ratio_parts(ratio);
     Ratio {
         cycles: cycles.into(),
         instructions: instructions.into(),

@@ -3,6 +3,8 @@
 //! They are resolved in the guests' files before the run, so that `belljar check` reports the errors of a run. Called
 //! when a plan is made.
 
+/// Errors of the user's probes.
+pub mod error;
 /// Places in the kernel.
 mod kernel;
 /// Functions by which MPI libraries send messages.
@@ -12,13 +14,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use belljar_trace::{
-    MOST_PROBE_ARGUMENTS, MOST_PROBES, Probe, ProbeAt, ProbePurpose, UnknownKind, ValueKind,
-    matches,
+    MOST_PROBE_ARGUMENTS, MOST_PROBES, Probe, ProbeAt, ProbePurpose, ValueKind, matches,
 };
 use belljar_tracer::{FunctionError, check_code, functions_called};
+use error::{MOST_FILES, ProbeError};
 use kernel::NodeKernel;
 
-use crate::plan::code::workload_path;
+use crate::plan::nodes::code::workload_path;
 use crate::scenario::engine::Engine;
 use crate::scenario::{ProbeTable, ProbeTime, Scenario, TraceBy};
 use belljar_workload::GuestRoot;
@@ -26,65 +28,11 @@ use belljar_workload::GuestRoot;
 /// Stands for the guest's kernel in place of a file's name. It is no path, as it does not begin with `/`.
 pub(super) const KERNEL: &str = "kernel";
 
-/// Maximum number of files that match a probe's pattern.
-const MOST_FILES: usize = 256;
-
 /// Longest name of a probe in bytes.
 const LONGEST_NAME: usize = 128;
 
 /// The magic of an ELF file.
 const ELF: &[u8] = b"\x7fELF";
-
-/// Errors of the user's probes.
-#[derive(Debug, thiserror::Error)]
-pub enum ProbeError {
-    /// A conflict with another setting of the scenario.
-    #[error("{0} needs {1}")]
-    Needs(&'static str, &'static str),
-    /// Too many probes.
-    #[error("trace.probe and trace.messages are {0} probes; the limit is {MOST_PROBES}")]
-    TooMany(usize),
-    /// No library with messages to record.
-    #[error(
-        "trace.messages: neither the image nor workload.files has a library whose messages can be seen: UCX's libucp.so, by which MPICH 4 sends, or Open MPI 4's mca_pml_ob1.so"
-    )]
-    NoMessages,
-    /// A table is incomplete or contradictory.
-    #[error("trace.probe of {file}: {reason}")]
-    Table {
-        /// The file that it names.
-        file: String,
-        /// The reason.
-        reason: &'static str,
-    },
-    /// An unknown type.
-    #[error("trace.probe of {file}: {source}")]
-    Kind {
-        /// The file that it names.
-        file: String,
-        /// The type.
-        source: UnknownKind,
-    },
-    /// No such file.
-    #[error(
-        "trace.probe: neither the image nor workload.files has a file {0}; write a path from / in the image, or a name in workload.files"
-    )]
-    NoFile(String),
-    /// A pattern that matches too many files.
-    #[error("trace.probe: {0} matches more than {MOST_FILES} files; write a narrower pattern")]
-    TooManyFiles(String),
-    /// The file has no such place.
-    #[error("trace.probe: {file} {source}")]
-    Place {
-        /// The file.
-        file: String,
-        /// The reason.
-        source: FunctionError,
-    },
-    /// The kernel's functions are unknown.
-    #[error("trace.probe of kernel: {0}")]
-    Kernel(#[from] kernel::KernelPlaceError),
-}
 
 /// Addresses by file: a path in an image, of the workload's `/root/NAME`, or [`KERNEL`].
 pub(crate) type Places = BTreeMap<String, Vec<u64>>;

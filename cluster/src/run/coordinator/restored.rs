@@ -10,7 +10,7 @@ use belljar_tracer::NodeTracer;
 use belljar_vmm::{KeptPages, Node, NodeError};
 
 use super::{RunError, Setup};
-use crate::plan::parts::SharedParts;
+use crate::plan::nodes::parts::SharedParts;
 use crate::results::capture::Captures;
 use crate::run::background::Backgrounds;
 use crate::run::checkpoint::{CheckpointChoice, CheckpointError, IntactCheckpoint, identity};

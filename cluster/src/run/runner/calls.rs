@@ -10,7 +10,7 @@ use belljar_vmm::Node;
 
 use super::Runner;
 use crate::plan::Plan;
-use crate::plan::parts::SharedParts;
+use crate::plan::nodes::parts::SharedParts;
 use crate::plan::probes::RunProbes;
 use crate::scenario::engine::Engine;
 

@@ -30,6 +30,7 @@ fn built() -> (tempfile::TempDir, Image) {
         kernel,
         initrd,
         root,
+        nfs: None,
         ours: Vec::new(),
     };
     fs::write(dir.path().join(MANIFEST), manifest.seal()).unwrap();

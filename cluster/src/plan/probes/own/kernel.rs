@@ -7,38 +7,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use belljar_symbols::KernelSymbols;
-use belljar_vmm::{KernelError, KernelImage};
+use belljar_vmm::KernelImage;
 
 use super::ProbeSite;
+use super::error::KernelPlaceError;
 
 /// Maximum number of names in an error.
 const MOST_NAMES: usize = 5;
-
-/// Errors of finding a place in the kernel.
-#[derive(Debug, thiserror::Error)]
-pub enum KernelPlaceError {
-    /// Its file cannot be read.
-    #[error(transparent)]
-    File(#[from] KernelError),
-    /// It has no table of functions.
-    #[error("it has no table of its functions (CONFIG_KALLSYMS)")]
-    NoTable,
-    /// No function of that name.
-    #[error(
-        "it has no function `{name}`{near}; /proc/kallsyms of a node lists what it has, modules' functions apart"
-    )]
-    Unknown {
-        /// The name.
-        name: String,
-        /// Similar names of functions.
-        near: String,
-    },
-    /// There is no function at the address.
-    #[error(
-        "it has no function at {0:#x}; take an address from /proc/kallsyms on a node, which begins with 0xffffffff8"
-    )]
-    NoCode(u64),
-}
 
 /// The kernel of a run's nodes.
 pub(super) struct NodeKernel<'a> {

@@ -1,7 +1,7 @@
 //! Construction of nodes' processors.
 //!
 //! Nodes of a run share translated code, without an effect on results. The host is checked once, before
-//! any node is made. Called by [`SharedParts`](crate::plan::parts) and by `belljar boot`.
+//! any node is made. Called by [`SharedParts`](crate::plan::nodes::parts) and by `belljar boot`.
 
 use std::sync::Arc;
 

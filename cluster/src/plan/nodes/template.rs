@@ -19,7 +19,7 @@ use crate::host::sandbox::{Sandbox, SandboxError};
 use crate::plan::Plan;
 use crate::plan::images::ImagePlan;
 use crate::plan::kinds::NodeKind;
-use crate::plan::parts::{PartsError, SharedParts};
+use crate::plan::nodes::parts::{PartsError, SharedParts};
 use crate::scenario::Results;
 use crate::scenario::engine::Engine;
 

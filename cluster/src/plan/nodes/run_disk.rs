@@ -1,7 +1,7 @@
 //! The disk that brings the workload to the nodes.
 //!
 //! A tar archive, the same on every node of an image and byte for byte the same in every run of a plan: it has no
-//! host's date, user or order in it. Called by [`SharedParts`](crate::plan::parts); the image's init unpacks it.
+//! host's date, user or order in it. Called by [`SharedParts`](crate::plan::nodes::parts); the image's init unpacks it.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -20,10 +20,10 @@ use twox_hash::XxHash3_64;
 
 use crate::host::memory as host_memory;
 use crate::plan::Plan;
-use crate::plan::code::code_files;
+use crate::plan::nodes::code::code_files;
+use crate::plan::nodes::processors::Makers;
+use crate::plan::nodes::run_disk;
 use crate::plan::probes::RunProbes;
-use crate::plan::processors::Makers;
-use crate::plan::run_disk;
 use belljar_workload::large_files::LargeFilesError;
 
 /// Date of virtual time zero: 2024-01-01, 00:00 UTC.
