@@ -3,6 +3,9 @@
 //! Their number and bytes are bounded; beyond that, the oldest are dropped and counted. A call is identified by the
 //! address of its return address, so jumps, forks and migrating threads do not cause confusion. Used by `node`.
 
+/// Call sites.
+pub(crate) mod sites;
+
 use std::collections::BTreeMap;
 
 use belljar_trace::Event;

@@ -8,8 +8,8 @@
 use belljar_trace::Launch;
 use bincode::{Decode, Encode};
 
+use crate::guest::memory::{BadAddress, GuestMemory, Reader};
 use crate::interception::targets::Library;
-use crate::memory::{BadAddress, GuestMemory, Reader};
 
 /// Most variables that are read, and most arguments before them.
 const MAX_VARIABLES: u64 = 1 << 12;

@@ -5,18 +5,18 @@
 //! runner of a node. Readers of traces only need `belljar-trace` and `belljar-analysis`.
 //!
 //! `node` is the tracer of a node and has its processes. `interception` finds calls, `decode` decodes their words, and `calls` has the open ones. `own` has calls at
-//! the user's probes, and `receives` the messages of receives. A `process` has `objects` and a `launch`; all read the guest through `memory`.
+//! the user's probes, and `receives` the messages of receives. A `process` has `objects` and a `launch`; all read the `guest`.
 
 /// Calls that were entered and have not returned.
 mod calls;
 /// Decoding of a call's words.
 mod decode;
+/// The guest as the tracer sees it.
+mod guest;
 /// Interception of calls.
 mod interception;
 /// A process's job, from its environment.
 mod launch;
-/// The guest's memory.
-mod memory;
 /// The tracer of a node.
 mod node;
 /// The MPI objects of a process.
@@ -34,13 +34,12 @@ mod saved;
 pub mod scripted;
 /// Selection of recorded calls.
 mod selection;
-/// Call sites.
-mod sites;
 
+pub use guest::memory::{BadAddress, GuestMemory};
+pub use guest::registers::MagicRegisters;
 pub use interception::targets::function::{FunctionError, check_code, functions_called};
 pub use interception::targets::{PAGE, TargetPage, Targets};
-pub use memory::{BadAddress, GuestMemory};
-pub use node::{MagicRegisters, NodeTracer};
+pub use node::NodeTracer;
 pub use selection::{Selection, SelectionError, Window};
 
 #[cfg(test)]

@@ -20,8 +20,9 @@ use belljar_trace::{
 };
 
 use crate::calls::Space;
-use crate::memory::{GuestMemory, Reader};
-use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RAX, RSP};
+use crate::guest::memory::{GuestMemory, Reader};
+use crate::guest::registers::{ARGUMENT_REGISTERS, MagicRegisters, RAX, RSP};
+use crate::node::NodeTracer;
 
 pub(crate) use open::OwnProbes;
 use open::{CallPosition, KERNEL};

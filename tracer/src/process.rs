@@ -22,7 +22,7 @@ use crate::calls::thread_number;
 use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
 use crate::decode::implementation::constants;
-use crate::memory::{BadAddress, Reader};
+use crate::guest::memory::{BadAddress, Reader};
 use crate::objects::communicators::{Communicator, Communicators};
 use crate::objects::datatypes::Datatypes;
 use crate::objects::registry::Registry;

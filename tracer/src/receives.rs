@@ -9,27 +9,16 @@
 pub(crate) mod ob1;
 /// Receives that a process's library posted.
 pub(crate) mod posted;
+/// A receive as a library posts it.
+mod posting;
 /// Receives by UCX.
 mod ucx;
 
+use crate::guest::memory::Reader;
+use crate::guest::registers::{ARGUMENT_REGISTERS, MagicRegisters, RSP};
 use crate::interception::targets::ReceiveHook;
-use crate::memory::Reader;
-use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, NodeTracer, RSP};
+use crate::node::NodeTracer;
 use belljar_trace::MpiLibrary;
-use posted::ReceiveCriteria;
-
-/// A receive that a library posts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Posting {
-    /// The library's request.
-    request: u64,
-    /// The wanted source and tag, if the function has the parameter.
-    asked: Option<ReceiveCriteria>,
-    /// The function that the transport calls with the match.
-    callback: Option<u64>,
-    /// True if a call of the program may have caused it.
-    is_own: bool,
-}
 
 impl NodeTracer {
     /// Handles the arrival of a library at `hook`: notes the receive in the MPI call in progress.

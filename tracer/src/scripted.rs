@@ -13,8 +13,9 @@ use belljar_abi::{
 };
 use belljar_trace::{Event, Implementation, MpiLibrary};
 
-use crate::memory::{BadAddress, GuestMemory};
-use crate::node::{MagicRegisters, NodeTracer};
+use crate::guest::memory::{BadAddress, GuestMemory};
+use crate::guest::registers::MagicRegisters;
+use crate::node::NodeTracer;
 use crate::selection::Selection;
 
 const PAGE: u64 = 4096;

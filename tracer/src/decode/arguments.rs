@@ -7,7 +7,7 @@ use belljar_mpi::{Base, Function, Parameter};
 use belljar_trace::{Event, Implementation, Status, Text};
 
 use crate::decode::implementation;
-use crate::memory::{BadAddress, Reader};
+use crate::guest::memory::{BadAddress, Reader};
 
 /// A call's arguments with their description. Records the first argument that points to unreadable memory.
 pub(crate) struct Arguments<'a> {

@@ -6,7 +6,7 @@
 
 use belljar_trace::{Implementation, MpiLibrary, Status, standard_abi};
 
-use crate::memory::{BadAddress, Reader};
+use crate::guest::memory::{BadAddress, Reader};
 
 /// MPICH's `MPI_COMM_WORLD`.
 const MPICH_WORLD: u64 = 0x4400_0000;
@@ -114,7 +114,7 @@ pub(crate) fn status_error(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::GuestMemory;
+    use crate::guest::memory::GuestMemory;
     use belljar_trace::Peer;
 
     struct Bytes(Vec<u8>);

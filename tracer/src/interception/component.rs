@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::memory::{BadAddress, Reader};
+use crate::guest::memory::{BadAddress, Reader};
 
 const PAGE: u64 = 4096;
 /// Most pages before a call's return address that are searched.
@@ -105,7 +105,7 @@ pub(crate) const BASE: u64 = 0x7f55_0000_0000;
 /// Maps an object of this name at [`BASE`] whose second page is missing.
 #[cfg(test)]
 pub(crate) fn map(name: &str, names: u64, memory: &mut crate::scripted::Pages) {
-    use crate::memory::GuestMemory;
+    use crate::guest::memory::GuestMemory;
     memory.map(BASE, PAGE);
     memory.map(BASE + 2 * PAGE, 2 * PAGE);
     let mut put = |offset: u64, word: u64| {
@@ -130,7 +130,7 @@ pub(crate) fn map(name: &str, names: u64, memory: &mut crate::scripted::Pages) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::GuestMemory;
+    use crate::guest::memory::GuestMemory;
     use crate::scripted::Pages;
 
     fn mapped(name: &str, names: u64) -> Pages {

@@ -13,10 +13,11 @@ use belljar_abi::{
 use belljar_trace::{Implementation, MpiLibrary};
 
 use crate::calls::Returned;
+use crate::guest::memory::{GuestMemory, Reader};
+use crate::guest::registers::{MagicRegisters, R11, RAX, RBX, RDI, RSI, RSP};
 use crate::interception::replaced;
 use crate::launch;
-use crate::memory::{GuestMemory, Reader};
-use crate::node::{MagicRegisters, NodeTracer, R11, RAX, RBX, RDI, RSI, RSP};
+use crate::node::NodeTracer;
 
 impl NodeTracer {
     /// Handles a magic exit of `vcpu` at cycle `at`. Returns the value for R11, at which the guest continues. Writes to

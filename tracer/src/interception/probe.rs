@@ -10,11 +10,12 @@ use belljar_mpi::FUNCTIONS;
 use belljar_trace::{Implementation, Launch, MpiLibrary};
 
 use crate::calls::Space;
+use crate::guest::memory::{GuestMemory, Reader};
+use crate::guest::registers::{MAX_PROCESSES, MagicRegisters, RSP};
 use crate::interception::component::{Mapped, object_at};
 use crate::interception::targets::{Library, ObjectLocation, Target};
 use crate::launch::{self, Launched};
-use crate::memory::{GuestMemory, Reader};
-use crate::node::{MAX_PROCESSES, MagicRegisters, NodeTracer, RSP};
+use crate::node::NodeTracer;
 
 impl NodeTracer {
     /// Handles the arrival at probe number `probe` on processor `vcpu` at cycle `at`. `registers` are as they were before the

@@ -12,7 +12,7 @@ use belljar_abi::{
     STUB_BASE, pending_bucket,
 };
 
-use crate::memory::{BadAddress, GuestMemory, Reader};
+use crate::guest::memory::{BadAddress, GuestMemory, Reader};
 
 const PAIR: u64 = 16;
 const PAIRS: u64 = (1 << PENDING_BUCKET_SHIFT) / PAIR;

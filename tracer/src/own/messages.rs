@@ -14,8 +14,8 @@ use belljar_trace::{MESSAGE, MessageWord, ProbePurpose, ProbeRecord, ProbeValue}
 use bincode::{Decode, Encode};
 
 use crate::calls::Space;
-use crate::memory::{BadAddress, MAX_ENTRIES, Reader};
-use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, RAX, RSP};
+use crate::guest::memory::{BadAddress, MAX_ENTRIES, Reader};
+use crate::guest::registers::{ARGUMENT_REGISTERS, MagicRegisters, RAX, RSP};
 
 /// Most known endpoints and persistent requests of a node.
 const MOST_ENDPOINTS: usize = 1 << 18;

@@ -14,7 +14,7 @@ use bincode::{Decode, Encode};
 
 use super::messages::Endpoints;
 use crate::calls::{Space, thread_number};
-use crate::node::MAX_PROCESSES;
+use crate::guest::registers::MAX_PROCESSES;
 
 /// Most open calls on a node. A regular program has as many as the depth of its recursion.
 pub(super) const MAX_OPEN: usize = 1 << 16;

@@ -12,7 +12,7 @@ use super::Process;
 use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
 use crate::decode::collective;
-use crate::memory::Reader;
+use crate::guest::memory::Reader;
 
 /// Values read at a call's entry.
 #[derive(Default)]

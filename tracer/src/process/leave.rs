@@ -12,7 +12,7 @@ use belljar_trace::{
 use super::{Matched, Process, Window};
 use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
-use crate::memory::Reader;
+use crate::guest::memory::Reader;
 use crate::objects::communicators::Communicator;
 use crate::objects::requests::Requested;
 use crate::receives::posted::PostedReceive;

@@ -6,10 +6,10 @@
 
 use belljar_trace::{Implementation, Peer};
 
-use super::Posting;
 use super::posted::ReceivedMessage;
+use super::posting::Posting;
 use crate::decode::implementation::{status, status_error};
-use crate::memory::{BadAddress, Reader};
+use crate::guest::memory::{BadAddress, Reader};
 
 /// Offsets in `ompi_request_t`: `req_type`, `req_status`, `req_complete`.
 const TYPE: u64 = 56;

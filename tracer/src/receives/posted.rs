@@ -9,7 +9,7 @@ use belljar_trace::{Implementation, MpiLibrary, Peer, Status, Transfer};
 use bincode::{Decode, Encode};
 
 use super::ob1;
-use crate::memory::Reader;
+use crate::guest::memory::Reader;
 
 /// Most requests of a process's library that are kept.
 const MOST_REQUESTS: usize = 1 << 16;

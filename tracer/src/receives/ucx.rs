@@ -3,9 +3,9 @@
 //! The structures are UCX's interface (`ucp.h`), which is stable; the tag's layout is MPICH's (`ucx_types.h`). The callback has MPICH's
 //! request as its last argument. Used where MPICH calls UCX, and where UCX calls back.
 
-use super::Posting;
 use super::posted::{ReceiveCriteria, ReceivedMessage};
-use crate::memory::{BadAddress, Reader};
+use super::posting::Posting;
+use crate::guest::memory::{BadAddress, Reader};
 
 /// Offsets in `ucp_request_param_t`: the mask of fields, the callback, the user's data.
 const CALLBACK: u64 = 16;

@@ -4,7 +4,7 @@
 use belljar_abi::{PASSED_BY, STUB_BASE, TABLE_OFFSET, UNRESOLVED, fact};
 use belljar_mpi::{FUNCTIONS, number};
 
-use crate::memory::GuestMemory;
+use crate::guest::memory::GuestMemory;
 use crate::node::NodeTracer;
 use crate::scripted::{Guest, LIBRARY, PROGRAM};
 use crate::selection::Selection;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use belljar_mpi::number;
 use belljar_trace::{Event, Fact, Implementation, Launch};
 
+use crate::guest::memory::GuestMemory;
+use crate::guest::registers::MagicRegisters;
 use crate::interception::targets::{Library, ObjectLocation, Target, Targets};
-use crate::memory::GuestMemory;
-use crate::node::{MagicRegisters, NodeTracer};
+use crate::node::NodeTracer;
 use crate::scripted::{HEAP, Pages, STACK};
 use crate::selection::Selection;
 

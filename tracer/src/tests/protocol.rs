@@ -3,7 +3,8 @@
 use belljar_abi::{MAGIC_ADDRESS, OP_RETURN, OPERATIONS};
 use proptest::prelude::*;
 
-use crate::node::{MagicRegisters, NodeTracer};
+use crate::guest::registers::MagicRegisters;
+use crate::node::NodeTracer;
 use crate::scripted::{Guest, Pages, int};
 use crate::selection::{Selection, Window};
 
@@ -248,7 +249,7 @@ fn a_constant_argument_may_come_into_memory_during_the_call() {
         &[WORLD, name],
         |guest, _| {
             guest.memory.map(name, 16);
-            use crate::memory::GuestMemory;
+            use crate::guest::memory::GuestMemory;
             guest.memory.write(name, b"everyone\0").unwrap();
         },
     );
@@ -376,7 +377,7 @@ proptest! {
         noise in prop::collection::vec(any::<u8>(), 4096),
         open_mpi in any::<bool>(),
     ) {
-        use crate::memory::GuestMemory;
+        use crate::guest::memory::GuestMemory;
         let mut tracer = tracer();
         let mut guest = if open_mpi {
             Guest::open_mpi(&mut tracer, 0)

@@ -2,8 +2,9 @@
 
 use belljar_abi::{PENDING_LENGTH, PENDING_OFFSET, STUB_BASE, pending_bucket};
 
-use crate::memory::Reader;
-use crate::node::{MagicRegisters, NodeTracer};
+use crate::guest::memory::Reader;
+use crate::guest::registers::MagicRegisters;
+use crate::node::NodeTracer;
 use crate::scripted::{Guest, LIBRARY, PROGRAM, RESOLVERS, RETURNED};
 use crate::selection::Selection;
 

@@ -7,7 +7,7 @@ use belljar_trace::Making;
 
 use super::{Communicator, Reach};
 use crate::decode::arguments::Arguments;
-use crate::memory::MAX_ENTRIES;
+use crate::guest::memory::MAX_ENTRIES;
 use belljar_trace::UNDEFINED;
 
 /// Most plausible number of dimensions of a grid.

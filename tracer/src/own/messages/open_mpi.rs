@@ -4,8 +4,8 @@
 //! have to agree on the caller's rank: then the message's sides are missing. Used for calls of ob1's sends.
 
 use super::MessageFields;
-use crate::memory::{BadAddress, Reader};
-use crate::node::{ARGUMENT_REGISTERS, MagicRegisters, RSP};
+use crate::guest::memory::{BadAddress, Reader};
+use crate::guest::registers::{ARGUMENT_REGISTERS, MagicRegisters, RSP};
 
 /// `MCA_PML_BASE_SEND_BUFFERED`.
 pub(super) const BUFFERED: u32 = 1;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use belljar_trace::{Probe, ProbeAt, ValueKind};
 
 use super::*;
+use crate::guest::memory::GuestMemory;
+use crate::guest::registers::RSP;
 use crate::interception::targets::{Target, Targets};
-use crate::memory::GuestMemory;
-use crate::node::{NodeTracer, RSP};
+use crate::node::NodeTracer;
 use crate::scripted::{HEAP, Pages, STACK};
 use crate::selection::Selection;
 

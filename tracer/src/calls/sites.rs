@@ -10,8 +10,8 @@ use belljar_trace::{CallStack, CodeFile, Frame, MOST_FRAMES, Site};
 use belljar_unwind::{Files, Mappings, Memory, Unwinder};
 
 use crate::calls::Space;
-use crate::memory::GuestMemory;
-use crate::node::{MAX_PROCESSES, MagicRegisters};
+use crate::guest::memory::GuestMemory;
+use crate::guest::registers::{MAX_PROCESSES, MagicRegisters};
 
 /// Most stacks that are kept; beyond that, the cache restarts.
 const MOST_STACKS: usize = 1 << 16;
