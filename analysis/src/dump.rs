@@ -24,9 +24,9 @@ use belljar_thinning::Collected;
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState, matches};
 
 use crate::counted::TimesMode;
-use crate::cpi::{CpiCollector, CpiStatistics, Ratio};
-use crate::phases::InPhase;
-use crate::stat::{ProbeStat, StatCollector, Statistics};
+use crate::structure::phases::InPhase;
+use crate::sums::cpi::{CpiCollector, CpiStatistics, Ratio};
+use crate::sums::stat::{ProbeStat, StatCollector, Statistics};
 use frames::{FrameNames, SiteFrame};
 use probes::Records;
 

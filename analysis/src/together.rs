@@ -16,15 +16,15 @@ use belljar_collectives::Tables;
 use belljar_job::{Collector, Communicators, Member, ProcessKey};
 use belljar_trace::{Event, TraceError, TraceHeader, TraceState};
 
+use crate::causes::path::{CriticalPath, Finder};
+use crate::causes::waiting::{Waiting, by_labels};
 use crate::dump::Filter;
-use crate::flow::Detail;
-use crate::loops::{LoopFinder, LoopMeasure, LoopStructure};
-use crate::matrix::{Matrix, TrafficCollector, TrafficOf, seen_with};
-use crate::path::{CriticalPath, Finder};
-use crate::sites::number::SiteNumbers;
-use crate::sites::{CallSites, SiteCollector};
-use crate::stat::{StatCollector, Statistics};
-use crate::waiting::{Waiting, by_labels};
+use crate::structure::flow::Detail;
+use crate::structure::loops::{LoopFinder, LoopMeasure, LoopStructure};
+use crate::sums::matrix::{Matrix, TrafficCollector, TrafficOf, seen_with};
+use crate::sums::sites::number::SiteNumbers;
+use crate::sums::sites::{CallSites, SiteCollector};
+use crate::sums::stat::{StatCollector, Statistics};
 use fan::{Observer, fan};
 
 /// Most threads whose times are kept.
@@ -201,7 +201,7 @@ impl Survey {
         let (waiting, path) = self.path(finder, &numbers, &names)?;
         let (statistics, state) = crate::dump::finished(statistics, &reader, &self.path, &all)?;
         let at = || (self.path.as_path(), reader.state().clone());
-        let sites = sites.map(|it| crate::sites::finished(it, at(), &all, frames));
+        let sites = sites.map(|it| crate::sums::sites::finished(it, at(), &all, frames));
         let seen = seen_with(&self.path, (&all, of), || Ok(communicators.clone()))?;
         Ok(Analyses {
             statistics,

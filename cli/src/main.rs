@@ -47,117 +47,119 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run a scenario and fill a run directory.
-    Run(command::run::RunArguments),
+    Run(command::running::run::RunArguments),
     /// Run an MPI program as mpirun would, without a scenario.
     #[command(visible_alias = "mpiexec")]
-    Mpirun(Box<command::mpirun::MpirunArguments>),
+    Mpirun(Box<command::running::mpirun::MpirunArguments>),
     /// Run an unmodified batch script with #SBATCH lines.
-    SbatchScript(command::batch::BatchArguments),
+    SbatchScript(command::running::batch::BatchArguments),
     /// Write a scenario to start from.
-    New(command::new::NewArguments),
+    New(command::running::new::NewArguments),
     /// Run a scenario as a Slurm job and follow it.
     ///
     /// Prints the path of its run directory.
-    Submit(command::submit::SubmitArguments),
+    Submit(command::running::submit::SubmitArguments),
     /// Run a scenario under all combinations of some settings.
     ///
     /// Under Slurm the runs are an array of jobs. The results become one table.
-    Sweep(command::sweep::SweepArguments),
+    Sweep(command::running::sweep::SweepArguments),
     /// Resume an interrupted run from its last checkpoint.
-    Resume(command::run::ResumeArguments),
+    Resume(command::running::run::ResumeArguments),
     /// Checkpoint a running cluster.
-    Checkpoint(command::run::CheckpointArguments),
+    Checkpoint(command::running::run::CheckpointArguments),
     /// Boot a scenario's node and save it for cloning.
     ///
     /// Prints the path of the snapshot.
-    Snapshot(command::check::SnapshotArguments),
+    Snapshot(command::running::check::SnapshotArguments),
     /// Boot any kernel on one node.
     ///
     /// Its serial console is on standard output.
-    Boot(command::boot::BootArguments),
+    Boot(command::running::boot::BootArguments),
     /// Find the first instruction at which two runs differ.
     ///
     /// The runs need --state-hash. The exit code is 2 for a difference, 0 for none.
-    Bisect(command::bisect::BisectArguments),
+    Bisect(command::running::bisect::BisectArguments),
     /// Show a run's nodes, speed, calls and links live.
     ///
     /// It also shows a console, and for an ended run its figures.
-    Watch(command::look::WatchArguments),
+    Watch(command::running::look::WatchArguments),
     /// Attach to the serial console of a running node.
     ///
     /// Typed input becomes part of the run, and is recorded in its input.log.
-    Console(command::look::ConsoleArguments),
+    Console(command::running::look::ConsoleArguments),
     /// Run a host's part; `belljar run` starts it.
     #[command(hide = true)]
     Agent,
     /// Resolve a scenario and print the plan.
-    Check(command::check::CheckArguments),
+    Check(command::running::check::CheckArguments),
     /// Check this machine and list missing packages.
     Doctor(command::arguments::JsonArguments),
     /// Print a JSON Schema of scenarios or mixes, for editors.
     #[command(after_help = "Example: belljar schema > scenario.schema.json")]
-    Schema(command::doctor::SchemaArguments),
+    Schema(command::setup::doctor::SchemaArguments),
     /// List run directories with age and outcome.
-    Runs(command::runs::RunsArguments),
+    Runs(command::results::runs::RunsArguments),
     /// Analyse, export and import traces of MPI calls.
     #[command(subcommand)]
-    Trace(command::trace::TraceCommand),
+    Trace(command::results::trace::TraceCommand),
     /// Print the functions that processors were running, by samples.
     ///
     /// Prints shares of functions, folded stacks or a flame graph. The run must have taken samples: --set profile.every=100us.
-    Profile(command::profile::ProfileArguments),
+    Profile(command::results::profile::ProfileArguments),
     /// Write a run's results into one HTML file.
     ///
     /// The file opens in any browser without a network. Two runs appear side by side.
-    Report(command::report::ReportArguments),
+    Report(command::results::report::ReportArguments),
     /// Replay a traced run on another network, placement or processors.
     ///
     /// It predicts the time without running guests. Without options, the network is the one of the trace.
     #[command(
         after_help = "Example: belljar replay belljar-runs/hpl-4 --set network.latency='20 us' --model flow"
     )]
-    Replay(command::replay::ReplayArguments),
+    Replay(command::predicting::replay::ReplayArguments),
     /// Search the best placement of a traced run's ranks.
     ///
     /// Prints the gain of each placement on a network.
     #[command(
         after_help = "Example: belljar place belljar-runs/hpl-4 --topology torus --set network.dimensions=[2,2] --out best"
     )]
-    Place(command::replay::place::PlaceArguments),
+    Place(command::predicting::replay::place::PlaceArguments),
     /// Simulate many jobs on one interconnect.
     ///
     /// A mix compares schedulers, selections of hosts, mappings and routings, and records the loads of links.
     #[command(after_help = "Example: belljar simulate scenarios/mix.toml --out mix")]
-    Simulate(command::simulate::SimulateArguments),
+    Simulate(command::predicting::simulate::SimulateArguments),
     /// Fit models of programs and generate synthetic runs.
     ///
     /// A model is fitted to traced runs of several sizes.
     #[command(subcommand)]
-    Model(command::model::ModelCommand),
+    Model(command::predicting::model::ModelCommand),
     /// Build, list and verify guest images.
     #[command(subcommand)]
-    Image(command::image::ImageCommand),
+    Image(command::setup::image::ImageCommand),
     /// List or remove files kept in the cache.
     ///
     /// They are images, snapshots and others.
     #[command(subcommand)]
-    Cache(command::cache::CacheCommand),
+    Cache(command::setup::cache::CacheCommand),
     /// Print a completion script for a shell.
     #[command(
         after_help = "Example: belljar completions bash > ~/.local/share/bash-completion/completions/belljar"
     )]
-    Completions(command::manual::CompletionsArguments),
+    Completions(command::setup::manual::CompletionsArguments),
     /// Write manual pages, or a page of all commands.
     ///
     /// Give --out, --reference or both.
     #[command(after_help = "Example: belljar man --out ~/.local/share/man/man1")]
-    Man(command::manual::ManArguments),
+    Man(command::setup::manual::ManArguments),
 }
 
 fn main() -> ExitCode {
-    command::manual::complete::answer(|| command::manual::grouped(Arguments::command()));
-    let all = command::manual::grouped(Arguments::command());
-    let words = command::mpirun::plain(std::env::args_os(), &all);
+    command::setup::manual::complete::answer(|| {
+        command::setup::manual::grouped(Arguments::command())
+    });
+    let all = command::setup::manual::grouped(Arguments::command());
+    let words = command::running::mpirun::plain(std::env::args_os(), &all);
     let matches = all.get_matches_from(words);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     command::terminal::colour::choose(arguments.color);
@@ -166,35 +168,35 @@ fn main() -> ExitCode {
         warning!("Ctrl-C leaves unfinished files: {error}");
     }
     let result = match arguments.command {
-        Command::Run(arguments) => command::run::run(&arguments),
-        Command::Mpirun(arguments) => command::mpirun::mpirun(&arguments),
-        Command::SbatchScript(arguments) => command::batch::sbatch_script(&arguments),
-        Command::New(arguments) => command::new::new(&arguments),
-        Command::Submit(arguments) => command::submit::submit(&arguments),
-        Command::Sweep(arguments) => command::sweep::sweep(&arguments),
-        Command::Resume(arguments) => command::run::resume(&arguments),
-        Command::Checkpoint(arguments) => command::run::checkpoint(&arguments),
-        Command::Watch(arguments) => command::look::watch(&arguments),
-        Command::Console(arguments) => command::look::console(&arguments),
-        Command::Bisect(arguments) => command::bisect::bisect(&arguments),
-        Command::Boot(arguments) => command::boot::boot(&arguments),
-        Command::Snapshot(arguments) => command::check::snapshot(&arguments),
-        Command::Check(arguments) => command::check::check(&arguments),
-        Command::Agent => command::agent::agent(),
-        Command::Doctor(arguments) => command::doctor::doctor(arguments.json),
-        Command::Schema(arguments) => command::doctor::schema(&arguments),
-        Command::Runs(arguments) => command::runs::runs(&arguments),
-        Command::Trace(command) => command::trace::run(&command),
-        Command::Profile(arguments) => command::profile::profile(&arguments),
-        Command::Report(arguments) => command::report::report(&arguments),
-        Command::Replay(arguments) => command::replay::replay(&arguments),
-        Command::Model(command) => command::model::model(&command),
-        Command::Simulate(arguments) => command::simulate::simulate(&arguments),
-        Command::Place(arguments) => command::replay::place::place(&arguments),
-        Command::Cache(command) => command::cache::cache(&command),
-        Command::Completions(arguments) => command::manual::completions(&arguments),
-        Command::Man(arguments) => command::manual::man(&arguments, Arguments::command()),
-        Command::Image(command) => command::image::image(&command),
+        Command::Run(arguments) => command::running::run::run(&arguments),
+        Command::Mpirun(arguments) => command::running::mpirun::mpirun(&arguments),
+        Command::SbatchScript(arguments) => command::running::batch::sbatch_script(&arguments),
+        Command::New(arguments) => command::running::new::new(&arguments),
+        Command::Submit(arguments) => command::running::submit::submit(&arguments),
+        Command::Sweep(arguments) => command::running::sweep::sweep(&arguments),
+        Command::Resume(arguments) => command::running::run::resume(&arguments),
+        Command::Checkpoint(arguments) => command::running::run::checkpoint(&arguments),
+        Command::Watch(arguments) => command::running::look::watch(&arguments),
+        Command::Console(arguments) => command::running::look::console(&arguments),
+        Command::Bisect(arguments) => command::running::bisect::bisect(&arguments),
+        Command::Boot(arguments) => command::running::boot::boot(&arguments),
+        Command::Snapshot(arguments) => command::running::check::snapshot(&arguments),
+        Command::Check(arguments) => command::running::check::check(&arguments),
+        Command::Agent => command::running::agent::agent(),
+        Command::Doctor(arguments) => command::setup::doctor::doctor(arguments.json),
+        Command::Schema(arguments) => command::setup::doctor::schema(&arguments),
+        Command::Runs(arguments) => command::results::runs::runs(&arguments),
+        Command::Trace(command) => command::results::trace::run(&command),
+        Command::Profile(arguments) => command::results::profile::profile(&arguments),
+        Command::Report(arguments) => command::results::report::report(&arguments),
+        Command::Replay(arguments) => command::predicting::replay::replay(&arguments),
+        Command::Model(command) => command::predicting::model::model(&command),
+        Command::Simulate(arguments) => command::predicting::simulate::simulate(&arguments),
+        Command::Place(arguments) => command::predicting::replay::place::place(&arguments),
+        Command::Cache(command) => command::setup::cache::cache(&command),
+        Command::Completions(arguments) => command::setup::manual::completions(&arguments),
+        Command::Man(arguments) => command::setup::manual::man(&arguments, Arguments::command()),
+        Command::Image(command) => command::setup::image::image(&command),
     };
     command::terminal::interrupt::give_way();
     match command::terminal::notes::left_out() {
@@ -255,7 +257,7 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group() {
-        let command = super::command::manual::grouped(Arguments::command());
+        let command = super::command::setup::manual::grouped(Arguments::command());
         let help = command.clone().render_help().to_string();
         for own in command.get_subcommands().filter(|it| !it.is_hide_set()) {
             let start = format!("  {} ", own.get_name());

@@ -65,8 +65,6 @@
 mod calls;
 /// Encoding of numbers and sequences as bits.
 mod coding;
-/// Conversion between versions.
-mod convert;
 /// Operations of persistent requests, in traces of earlier versions.
 mod explained;
 /// Chunks in a file.
@@ -100,13 +98,13 @@ use bincode::{Decode, Encode};
 
 pub use calls::stream::Stream;
 pub use coding::grammar::{Grammar, Rule};
-pub use convert::convert;
 pub use frame::ChunkKind;
 pub use header::Contents;
 pub use observed::{ReadPosition, observed};
 pub use probes::{ProbesHeader, ProbesReader, ProbesWriter};
 pub use reader::StructureReader;
 pub use structure::Structure;
+pub use versions::convert::convert;
 pub use versions::{TraceReader, version};
 pub use writer::TraceWriter;
 pub use writer::queue::QueuedWriter;

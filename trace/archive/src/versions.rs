@@ -3,6 +3,9 @@
 //! The magic and the version select how a file is decoded. All versions yield the same events and errors; an earlier version's events are completed by `explained`. Used
 //! by analyses, commands and conversions.
 
+/// Conversion between versions.
+pub(crate) mod convert;
+
 use std::io::Read;
 use std::path::Path;
 

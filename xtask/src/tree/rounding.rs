@@ -27,7 +27,7 @@ const OTHERS: [&str; 4] = [
     "sim/src/figures.rs",
     "tracer/profile/src/flame.rs",
     "formats/src/ti/writer.rs",
-    "cli/src/command/simulate/files.rs",
+    "cli/src/command/predicting/simulate/files.rs",
 ];
 
 /// True if a line has a format with a precision, such as `{:.3}`.

@@ -1,0 +1,10 @@
+//! Causes of a program's time: waiting, the critical path, efficiencies.
+//!
+//! They follow from matched operations and their times. Used by `together` and by `comparison`.
+
+/// Efficiencies of parallel programs.
+pub(crate) mod efficiency;
+/// The chain of calls that determines how long a program took.
+pub(crate) mod path;
+/// Waiting of ranks for each other.
+pub(crate) mod waiting;

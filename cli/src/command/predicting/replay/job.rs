@@ -1,0 +1,295 @@
+//! The run to replay: its trace as a program, the setting of the trace, and the setting that options select.
+//!
+//! Called by `replay`, `place` and `model`.
+
+/// Programs of traces.
+mod program;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use belljar_cluster::plan::Plan;
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::{Scenario, Standalone, of_run_directory};
+use belljar_fabric::{Settings, Topology};
+use belljar_files::read_input_text;
+use belljar_networks::Parameters;
+use belljar_program::Program;
+use belljar_replay::{Calibration, Costs, NetworkModel, Setting};
+use belljar_sim::{Frequency, Span};
+use belljar_trace::TRACE_FILE;
+use clap::{Args, ValueEnum};
+
+use super::calibrate::costs_of;
+use super::placement::PlacementArguments;
+use crate::command::results::trace::generated::never_ran;
+use crate::command::results::trace::tables::implementation;
+use crate::command::terminal::progress;
+pub(in crate::command) use program::program_of;
+use program::program_with_warnings;
+
+/// Collective operations with the algorithms of the run's MPI library.
+pub(in crate::command) const AS_RUN: &str = "as-run";
+
+/// Model of the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(in crate::command) enum Model {
+    /// Frames through the network of live runs.
+    #[default]
+    Packet,
+    /// Messages that share links fairly.
+    Flow,
+    /// Formulas: a latency and a bandwidth, nothing shared.
+    Loggops,
+}
+
+#[derive(Args, Clone)]
+pub(crate) struct JobArguments {
+    /// Run directory.
+    pub(super) directory: PathBuf,
+    /// Override a scenario key, such as `network.latency="20 us"`; repeatable.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+    /// Topology: a value of `network.topology` or a GraphML file.
+    #[arg(long, value_name = "SHAPE")]
+    pub(super) topology: Option<String>,
+    /// Model of the network.
+    #[arg(long, value_enum, default_value = "packet")]
+    pub(super) model: Model,
+    /// Factor of the processors' work time.
+    ///
+    /// 0.5 means processors twice as fast.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(super) compute_scale: f64,
+    /// Algorithms of collective operations.
+    ///
+    /// `as-run` takes the choices of the run's MPI library, `openmpi` those by Open MPI 4.1, `mpich` those by the image's MPICH.
+    /// A file is an MPICH library, or its decision table in JSON.
+    #[arg(long, value_name = "as-run|mpich|openmpi|FILE", default_value = AS_RUN)]
+    pub(super) collectives: String,
+    /// Hosts' message costs, from `belljar replay calibrate`.
+    ///
+    /// The default is Belljar's own figures.
+    #[arg(long, value_name = "FILE")]
+    pub(super) costs: Option<PathBuf>,
+}
+
+impl JobArguments {
+    /// The run in a directory, unchanged, on the given model of its network.
+    pub(in crate::command) fn over(directory: &Path, model: Model) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            set: Vec::new(),
+            topology: None,
+            model,
+            compute_scale: 1.0,
+            collectives: AS_RUN.to_owned(),
+            costs: None,
+        }
+    }
+
+    /// The job of the run directory.
+    pub(in crate::command) fn job(&self) -> Result<Job<'_>> {
+        let trace = self.directory.join(TRACE_FILE);
+        let path = trace.with_file_name(SCENARIO_FILE);
+        let text = read_input_text(&path).with_context(|| {
+            format!(
+                "cannot read {}, which says on which network the run was traced; name a run directory",
+                path.display()
+            )
+        })?;
+        let text = of_run_directory(text);
+        let read = || program_with_warnings(&trace, &self.collectives);
+        let (program, mut warnings) = progress::of_traces(read)?;
+        if let Some(origin) = never_ran(&trace)? {
+            warning!("{origin}");
+            warnings.insert(0, origin);
+        }
+        Ok(Job {
+            arguments: self,
+            trace,
+            path,
+            text,
+            program,
+            warnings,
+        })
+    }
+
+    /// The scenario keys that options override.
+    pub(super) fn overrides(&self) -> Vec<String> {
+        let mut overrides = self.set.clone();
+        if let Some(topology) = &self.topology {
+            let path = Path::new(topology);
+            let value = match path.extension().is_some_and(|it| it == "graphml") {
+                true => {
+                    let whole = fs::canonicalize(path).unwrap_or(path.to_owned());
+                    format!("{{ graphml = {:?} }}", whole.display().to_string())
+                }
+                false => format!("{topology:?}"),
+            };
+            overrides.push(format!("network.topology={value}"));
+        }
+        overrides
+    }
+}
+
+/// A run to replay.
+pub(in crate::command) struct Job<'a> {
+    /// The options.
+    pub(super) arguments: &'a JobArguments,
+    /// Path of its trace.
+    pub(in crate::command) trace: PathBuf,
+    /// Its scenario's path and text.
+    path: PathBuf,
+    text: String,
+    /// The program of its trace.
+    pub(in crate::command) program: Program,
+    /// Warnings about the trace and its program, already printed.
+    pub(super) warnings: Vec<String>,
+}
+
+/// A traced run that is ready for replays in any setting.
+pub(in crate::command) struct Calibrated {
+    pub(in crate::command) program: Program,
+    pub(in crate::command) calibration: Calibration,
+    pub(in crate::command) costs: Costs,
+    /// By process.
+    pub(in crate::command) clocks: Vec<Frequency>,
+}
+
+impl Calibrated {
+    /// The run in a directory, calibrated with the packet model on its own network.
+    pub(in crate::command) fn of_run(directory: &Path) -> Result<Self> {
+        let arguments = JobArguments::over(directory, Model::Packet);
+        let job = arguments.job()?;
+        let traced = job.traced()?;
+        let calibration = belljar_replay::calibrate(&job.program, &traced)?;
+        Ok(Self {
+            calibration,
+            costs: traced.costs,
+            clocks: traced.clocks,
+            program: job.program,
+        })
+    }
+}
+
+impl Job<'_> {
+    /// The setting of the trace.
+    pub(in crate::command) fn traced(&self) -> Result<Setting> {
+        self.traced_by(self.arguments.model)
+    }
+
+    /// The same by a model of the network.
+    fn traced_by(&self, model: Model) -> Result<Setting> {
+        let scenario = self.scenario(&[])?;
+        let network = Plan::network_of(&scenario, &self.path)?;
+        let nodes = self.program.processes.iter().map(|it| it.node).collect();
+        self.setting((&scenario, model), network, nodes, 1.0)
+    }
+
+    /// The settings of the trace and of the replay, both in the LogGOPS model.
+    pub(super) fn by_formulas(&self, placement: &PlacementArguments) -> Result<(Setting, Setting)> {
+        let wanted = self.on_by(Model::Loggops, self.arguments, placement)?;
+        Ok((self.traced_by(Model::Loggops)?, wanted))
+    }
+
+    /// The setting that options select.
+    pub(super) fn wanted(&self, placement: &PlacementArguments) -> Result<Setting> {
+        self.on(self.arguments, placement)
+    }
+
+    /// The setting that these options select.
+    pub(super) fn on(
+        &self,
+        arguments: &JobArguments,
+        placement: &PlacementArguments,
+    ) -> Result<Setting> {
+        self.on_by(self.arguments.model, arguments, placement)
+    }
+
+    /// The same by a model of the network.
+    fn on_by(
+        &self,
+        model: Model,
+        arguments: &JobArguments,
+        placement: &PlacementArguments,
+    ) -> Result<Setting> {
+        let scale = arguments.compute_scale;
+        if !(scale.is_finite() && scale > 0.0) {
+            bail!("--compute-scale must be a number above 0");
+        }
+        let scenario = self.scenario(&arguments.overrides())?;
+        let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
+        let hosts = placement.hosts(&self.program, &topology)?;
+        self.setting((&scenario, model), (topology, settings), hosts, scale)
+    }
+
+    /// The scenario as the options change it, and its file.
+    pub(super) fn wanted_scenario(&self) -> Result<(Scenario, &Path)> {
+        Ok((self.scenario(&self.arguments.overrides())?, &self.path))
+    }
+
+    pub(super) fn scenario(&self, overrides: &[String]) -> Result<Scenario> {
+        Ok(Scenario::parse(&self.path, &self.text, overrides)?)
+    }
+
+    fn setting(
+        &self,
+        (scenario, model): (&Scenario, Model),
+        (topology, settings): (Topology, Settings),
+        hosts: Vec<u32>,
+        scale: f64,
+    ) -> Result<Setting> {
+        let network = match model {
+            Model::Packet => NetworkModel::Packet(topology, settings),
+            Model::Flow => NetworkModel::Flow(topology, settings),
+            Model::Loggops => {
+                let network = &scenario.network;
+                let latency = network.latency.0 + network.latency.0 + network.switch_latency.0;
+                let parameters = Parameters {
+                    latency,
+                    gap: Span::ZERO,
+                    bandwidth: network.bandwidth.0,
+                };
+                NetworkModel::LogGops(topology.hosts(), parameters)
+            }
+        };
+        Ok(Setting {
+            network,
+            costs: match &self.arguments.costs {
+                Some(path) => costs_of(path)?,
+                None => Costs::of(implementation(&self.trace)?),
+            },
+            clocks: self.clocks(scenario),
+            hosts,
+            scale,
+        })
+    }
+
+    /// The clock of each process's node, from the scenario's groups.
+    fn clocks(&self, scenario: &Scenario) -> Vec<Frequency> {
+        let kinds = scenario.nodes.kinds(1);
+        let ends = kinds.iter().scan(0_u32, |end, (nodes, _)| {
+            *end = end.saturating_add(nodes.count());
+            Some((*end, nodes.clock.0))
+        });
+        let ends: Vec<(u32, Frequency)> = ends.collect();
+        let usual = scenario.nodes.clock.0;
+        let clock = |node: u32| ends.iter().find(|(end, _)| node < *end);
+        let processes = self.program.processes.iter();
+        processes
+            .map(|process| clock(process.node).map_or(usual, |(_, clock)| *clock))
+            .collect()
+    }
+
+    /// The scenario with the changes of options, as a standalone copy.
+    pub(super) fn scenario_to_keep(&self) -> Result<Standalone> {
+        let directory = &self.arguments.directory;
+        let folder = fs::canonicalize(directory).unwrap_or(directory.clone());
+        let overrides = self.arguments.overrides();
+        Ok(Scenario::standalone(
+            &self.path, &self.text, &overrides, &folder,
+        )?)
+    }
+}

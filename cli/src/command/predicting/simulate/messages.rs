@@ -1,0 +1,173 @@
+//! Jobs as their messages, which contend with messages of other jobs.
+//!
+//! Each traced run is calibrated once, on its own network. Then all jobs are replayed together on the machine's network, each
+//! from its start time and hosts. Called by `simulate`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use belljar_cli::mix::MessageModel;
+use belljar_fabric::{Settings, Topology};
+use belljar_networks::LinkLoad;
+use belljar_program::Program;
+use belljar_replay::{Contention, ContentionState, Joined, NetworkModel, NextEnd, Setting};
+use belljar_simulate::{Job, JobProgress, Nanos, Next};
+
+use super::play::Saved;
+use super::traced::Runs;
+use crate::command::predicting::replay::job::Calibrated;
+
+/// Maximum number of calls of a mix's jobs: all of them are in memory together.
+const MOST_CALLS: usize = 1 << 26;
+
+/// The runs of a mix's jobs, by number.
+pub(super) type AllPlayed = BTreeMap<usize, Arc<Calibrated>>;
+
+/// Nanoseconds from a program's first call to its last return, in the trace.
+fn lasted(program: &Program) -> Nanos {
+    let first = program.threads.iter().map(|thread| thread.start).min();
+    let ends = program.threads.iter().filter_map(|it| it.traced().last());
+    let last = ends.map(|(_, exit)| exit).max();
+    last.unwrap_or(0)
+        .saturating_sub(first.unwrap_or(0))
+        .div_ceil(1000)
+}
+
+/// The runs of these jobs; runs in `known` are not read again. A job's duration is its whole program's, not only the time of its
+/// messages.
+pub(super) fn all_played(
+    jobs: &mut [Job],
+    runs: &Runs,
+    known: &mut AllPlayed,
+) -> Result<AllPlayed> {
+    let mut all = AllPlayed::new();
+    let mut calls = 0;
+    for job in jobs {
+        let Some(number) = job.run else {
+            bail!(
+                "job {}: at level message each job is a traced run: give it `traffic = {{ trace = \"DIR\" }}`",
+                job.name
+            );
+        };
+        let of = match known.get(&number) {
+            Some(of) => Arc::clone(of),
+            None => {
+                let directory = runs.directory(number);
+                let directory = directory.context("a job's run is not known")?;
+                let of = Arc::new(Calibrated::of_run(directory)?);
+                known.insert(number, Arc::clone(&of));
+                of
+            }
+        };
+        let factor = job.estimate as f64 / job.duration.max(1) as f64;
+        job.duration = lasted(&of.program).max(1);
+        job.estimate = (job.duration as f64 * factor) as Nanos;
+        let ranks = of.program.processes.len();
+        if ranks != job.ranks as usize {
+            bail!(
+                "job {} has {} ranks, and its traced run {ranks}: leave `ranks` away at level message",
+                job.name,
+                job.ranks
+            );
+        }
+        calls += of
+            .program
+            .threads
+            .iter()
+            .map(|it| it.calls.len())
+            .sum::<usize>();
+        if calls > MOST_CALLS {
+            bail!(
+                "the jobs make more than {MOST_CALLS} calls together: take fewer, or level matrix"
+            );
+        }
+        all.insert(number, of);
+    }
+    let mut kinds = all.values().flat_map(|of| {
+        let clocks = of.clocks.iter();
+        clocks.map(|clock| (*clock, of.costs))
+    });
+    let first = kinds.next();
+    if kinds.any(|other| Some(other) != first) {
+        bail!(
+            "the jobs' runs differ in their clock or MPI library: at level message all are of one kind"
+        );
+    }
+    Ok(all)
+}
+
+/// All jobs, joined into one program.
+pub(super) fn joined(jobs: &[Job], played: &AllPlayed) -> Joined {
+    let mut joined = Joined::default();
+    let runs = jobs.iter().filter_map(|job| played.get(&job.run?));
+    for of in runs {
+        joined.add(&of.program, &of.calibration);
+    }
+    joined
+}
+
+/// The setting of the replay.
+pub(super) fn setting(
+    played: &AllPlayed,
+    (topology, settings): (&Topology, &Settings),
+    model: MessageModel,
+) -> Result<Setting> {
+    let of = played.values().next().context("there is no job")?;
+    let (topology, settings) = (topology.clone(), settings.clone());
+    Ok(Setting {
+        network: match model {
+            MessageModel::Flow => NetworkModel::Flow(topology, settings),
+            MessageModel::Packet => NetworkModel::Packet(topology, settings),
+        },
+        costs: of.costs,
+        // All are equal.
+        clocks: of.clocks.iter().take(1).copied().collect(),
+        hosts: Vec::new(),
+        scale: 1.0,
+    })
+}
+
+/// A job ends when all of its ranks have returned from their last calls.
+pub(super) struct Messages<'p>(Contention<'p>);
+
+impl<'p> Messages<'p> {
+    /// A contention of these jobs, before their starts.
+    pub(super) fn new(joined: &'p Joined, setting: &'p Setting) -> Result<Self> {
+        Ok(Self(Contention::new(joined, setting)?))
+    }
+
+    /// Loads of the links.
+    pub(super) fn links(&self) -> Vec<LinkLoad> {
+        self.0.links()
+    }
+
+    /// Restores a state, which is untrusted.
+    ///
+    /// # Errors
+    /// If it is not a state of these jobs on this network.
+    pub(super) fn restore(&mut self, state: ContentionState) -> Result<()> {
+        Ok(self.0.restore(state)?)
+    }
+}
+
+impl JobProgress for Messages<'_> {
+    fn begin(&mut self, now: Nanos, job: usize, places: &[u32]) {
+        self.0.begin(now.saturating_mul(1000), job, places);
+    }
+
+    fn next_end(&mut self, until: Option<Nanos>) -> Next {
+        let until = until.map(|until| until.saturating_mul(1000));
+        match self.0.next_end(until) {
+            NextEnd::Job(time, job) => Next::End(time.div_ceil(1000), job),
+            NextEnd::Nothing => Next::Nothing,
+            NextEnd::NotYet => Next::Pause,
+        }
+    }
+}
+
+impl Saved for Messages<'_> {
+    fn save(&self) -> Option<ContentionState> {
+        self.0.save()
+    }
+}
