@@ -22,6 +22,8 @@ pub struct TimingBlock {
     /// RIP after the last one.
     pub end: u64,
     ops: Box<[MicroOp]>,
+    /// Addresses of the instructions.
+    addresses: Box<[u64]>,
 }
 
 impl TimingBlock {
@@ -33,6 +35,7 @@ impl TimingBlock {
         Self {
             rip: instructions.first().map_or(0, Instruction::ip),
             end: instructions.last().map_or(0, Instruction::next_ip),
+            addresses: instructions.iter().map(Instruction::ip).collect(),
             ops: ops
                 .map(|(one, before)| MicroOp::new(one, before, &mut info))
                 .collect(),
@@ -47,6 +50,11 @@ impl TimingBlock {
     /// True for a block without instructions.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
+    }
+
+    /// The address of instruction `index`, if it has as many.
+    pub fn address(&self, index: u16) -> Option<u64> {
+        self.addresses.get(usize::from(index)).copied()
     }
 
     /// True if the core is empty after it.

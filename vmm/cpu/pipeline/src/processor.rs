@@ -77,6 +77,8 @@ pub struct Processor {
     pub origin: String,
     /// Origin and date of the numbers.
     pub measured: String,
+    /// A hash of the file's text.
+    pub digest: u64,
     /// Front end, window and retirement.
     pub core: Core,
     /// Loads and stores.
@@ -90,6 +92,11 @@ pub struct Processor {
 }
 
 impl Processor {
+    /// The name and the hash, as results state them.
+    pub fn identity(&self) -> String {
+        format!("{} ({:016x})", self.name, self.digest)
+    }
+
     /// The costs of a class.
     pub fn class(&self, class: UopClass) -> ClassCost {
         self.classes[class as usize]

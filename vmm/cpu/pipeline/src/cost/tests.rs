@@ -14,7 +14,7 @@ fn decoded(bytes: &[u8]) -> Vec<Instruction> {
 }
 
 fn schedule() -> Schedule {
-    Schedule::new(Processor::load("zen5").unwrap().into())
+    Schedule::new(Processor::built_in("zen5").unwrap().into())
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use iced_x86::Decoder;
 use super::*;
 
 fn paths() -> Paths {
-    Paths::new(Processor::load("zen5").unwrap().into())
+    Paths::new(Processor::built_in("zen5").unwrap().into())
 }
 
 fn add(paths: &mut Paths, rip: u64, bytes: &[u8]) -> TimingBlockId {

@@ -139,6 +139,12 @@ fn one() -> u32 {
     1
 }
 
+/// FNV-1a of a text.
+fn digest(text: &str) -> u64 {
+    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
 /// Checks values of one file.
 struct Limits<'a> {
     file: &'a str,
@@ -226,15 +232,15 @@ impl Limits<'_> {
 }
 
 impl Processor {
-    /// The processor of a scenario: a built-in name, or the path of a file, which ends in `.toml`.
+    /// The processor of a scenario: a built-in name, or the path of a file in `folder`, which ends in `.toml`.
     ///
     /// # Errors
     /// [`ProcessorError`] names the file, the key and the limit.
-    pub fn load(name: &str) -> Result<Self, ProcessorError> {
+    pub fn load(name: &str, folder: &Path) -> Result<Self, ProcessorError> {
         if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::parse(name, text);
         }
-        let path = Path::new(name);
+        let path = folder.join(name);
         if path.extension().is_none_or(|extension| extension != "toml") {
             return Err(ProcessorError::Unknown {
                 name: name.to_owned(),
@@ -245,7 +251,7 @@ impl Processor {
             file: name.to_owned(),
             reason,
         };
-        let bytes = fs::metadata(path)
+        let bytes = fs::metadata(&path)
             .map_err(|error| unreadable(error.to_string()))?
             .len();
         if bytes > MOST_BYTES {
@@ -253,8 +259,14 @@ impl Processor {
                 "{bytes} bytes; a processor file has at most {MOST_BYTES}"
             )));
         }
-        let text = fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+        let text = fs::read_to_string(&path).map_err(|error| unreadable(error.to_string()))?;
         Self::parse(name, &text)
+    }
+
+    /// The built-in processor with this name.
+    pub fn built_in(name: &str) -> Option<Self> {
+        let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
+        Self::parse(name, text).ok()
     }
 
     /// The processor that `text` describes; `origin` is its name or path, for messages.
@@ -284,7 +296,7 @@ impl Processor {
             classes[class as usize] = limits.class(class.name(), &given)?;
         }
         let string = &table.string;
-        let text = Text {
+        let repeated = Text {
             bytes_per_cycle: limits.within(
                 "string.bytes-per-cycle",
                 string.bytes_per_cycle,
@@ -297,9 +309,10 @@ impl Processor {
             name: table.name,
             origin: origin.to_owned(),
             measured: table.measured,
+            digest: digest(text),
             core: limits.core(&table.core)?,
             memory: limits.memory(&table.memory)?,
-            text,
+            text: repeated,
             ports,
             classes,
         })
@@ -319,10 +332,10 @@ mod tests {
     #[test]
     fn every_built_in_processor_is_valid_and_has_its_name() {
         for (name, _) in BUILT_IN {
-            let processor = Processor::load(name).unwrap();
+            let processor = Processor::load(name, Path::new(".")).unwrap();
             assert_eq!(processor.name, name);
         }
-        let zen5 = Processor::load("zen5").unwrap();
+        let zen5 = Processor::load("zen5", Path::new(".")).unwrap();
         assert_eq!(zen5.core.window, 448);
         assert_eq!(zen5.class(UopClass::Multiply).latency, 3);
         assert_eq!(zen5.ports(PortGroup::Load), 4);
@@ -330,12 +343,16 @@ mod tests {
 
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
-        let error = Processor::load("zen9").unwrap_err().to_string();
+        let error = Processor::load("zen9", Path::new("."))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("`zen9`") && error.contains("zen5"),
             "{error}"
         );
-        let error = Processor::load("/no/such.toml").unwrap_err().to_string();
+        let error = Processor::load("/no/such.toml", Path::new("."))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/no/such.toml"), "{error}");
     }
 

@@ -18,7 +18,7 @@ fn block(build: impl Fn(&mut CodeAssembler) -> Result<(), IcedError>) -> TimingB
 }
 
 fn zen5() -> Schedule {
-    Schedule::new(Processor::load("zen5").unwrap().into())
+    Schedule::new(Processor::built_in("zen5").unwrap().into())
 }
 
 /// Ticks of `build`'s block in a long row of the same block; each falls through to the next one.
@@ -278,7 +278,7 @@ fn a_misprediction_costs_the_restart_after_the_resolution() {
 #[test]
 fn every_processor_runs_every_class() {
     for (name, _) in BUILT_IN {
-        let processor = Processor::load(name).unwrap();
+        let processor = Processor::built_in(name).unwrap();
         for class in crate::class::UopClass::ALL {
             assert!(
                 processor.class(class).uops <= processor.core.window,
