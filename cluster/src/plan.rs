@@ -197,7 +197,8 @@ impl Plan {
         images: Vec<Image>,
     ) -> Result<Self, PlanError> {
         limits::check(scenario)?;
-        let kinds = kinds::resolve(scenario)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let kinds = kinds::resolve(scenario, folder)?;
         let engine = engine(scenario)?;
         if engine == Engine::Exact {
             for kind in &kinds {
@@ -205,7 +206,6 @@ impl Plan {
             }
         }
         sees_calls(scenario, engine)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
         let workload = &scenario.workload;
         let (files, large_files) = read_files(&workload.files, folder)?;
@@ -317,6 +317,15 @@ fn engine(scenario: &Scenario) -> Result<Engine, PlanError> {
     let kinds = scenario.nodes.kinds(1);
     let any = |is: fn(&Nodes) -> bool| kinds.iter().any(|(nodes, _)| is(nodes));
     let modelled = [
+        (
+            any(|nodes| {
+                nodes
+                    .timing
+                    .as_ref()
+                    .is_some_and(|timing| timing.processor.is_some())
+            }),
+            "nodes.timing.processor",
+        ),
         (any(|nodes| nodes.timing.is_some()), "nodes.timing"),
         (
             any(|nodes| nodes.cycles_per_instruction.is_some()),

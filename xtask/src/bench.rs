@@ -31,6 +31,8 @@ mod observing;
 mod plot;
 /// The peer: QEMU's system emulation in counted mode.
 mod qemu;
+/// `cargo xtask bench realism`: cycles of kernels on this processor and in a guest that models it.
+mod realism;
 /// `cargo xtask bench replay`: the speed of replay, compared with SimGrid.
 mod replay;
 /// `cargo xtask bench scale`: the costs of many nodes.
@@ -53,7 +55,8 @@ pub(crate) struct BenchArguments {
     /// costs of the kvm engine, and `scale`, with optional names of parts, the costs of many nodes.
     /// `hosts` measures the costs of several hosts, `replay` the messages that replay plays per second,
     /// compared with SimGrid, `simulate` the duration of mixes of ten thousand jobs, and `observing` the
-    /// costs of call sites and profiles.
+    /// costs of call sites and profiles. `realism`, with optional names of kernels and of a processor,
+    /// compares a modelled processor with this one.
     names: Vec<String>,
     /// Draw a chart into this file, as SVG.
     ///
@@ -122,6 +125,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     match arguments.names.first().map(String::as_str) {
         Some("hpl") => return cluster::run(runs),
         Some("share") => return share::run(),
+        Some("realism") => return realism::run(&arguments.names[1..]),
         Some("replay") => return replay::run(runs),
         Some("simulate") => return simulate::run(runs),
         Some("observing") => return observing::run(runs),
@@ -187,7 +191,12 @@ struct Bench {
 
 impl Bench {
     fn prepare() -> Result<Self> {
-        let belljar = build_belljar(BuildProfile::Release)?;
+        Self::prepared_with(BuildProfile::Release)
+    }
+
+    /// As [`prepare`](Self::prepare), for measurements of virtual time.
+    fn prepared_with(profile: BuildProfile) -> Result<Self> {
+        let belljar = build_belljar(profile)?;
         let output = Command::new(&belljar)
             .args([
                 "image",

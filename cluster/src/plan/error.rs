@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use belljar_cpu::{CpuError, IsaError};
 use belljar_exact::TimingError;
 use belljar_images::{ImageError, ManifestError, RecipeError};
+use belljar_pipeline::processor::ProcessorError;
 use belljar_tracer::SelectionError;
 
 use super::background::BackgroundError;
@@ -89,6 +90,9 @@ pub enum PlanError {
     /// The time model is invalid.
     #[error("nodes.timing: {0}")]
     Timing(#[from] TimingError),
+    /// The modelled processor is invalid.
+    #[error("nodes.timing.processor: {0}")]
+    Processor(#[from] ProcessorError),
     /// The processor is invalid.
     #[error("nodes.extensions: {0}")]
     Extensions(#[from] IsaError),

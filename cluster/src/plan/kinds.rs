@@ -3,6 +3,8 @@
 //! A plan has at least one kind of nodes, and each node has exactly one: kinds follow one another in the order
 //! of nodes' numbers. Made with a plan; used by code for nodes that may differ.
 
+use std::path::Path;
+
 use belljar_cpu::InstructionSet;
 use belljar_exact::{CyclesPerInstruction, Timing};
 use belljar_sim::Frequency;
@@ -124,8 +126,8 @@ pub(super) fn image_tables(scenario: &Scenario) -> (Vec<&ImageTable>, Vec<usize>
     (all, numbers)
 }
 
-/// All kinds of nodes of `scenario`, whose values were checked against their limits.
-pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
+/// All kinds of nodes of `scenario`, whose values were checked against their limits, and whose file is in `folder`.
+pub(crate) fn resolve(scenario: &Scenario, folder: &Path) -> Result<Vec<NodeKind>, PlanError> {
     let all = scenario.nodes.kinds(scenario.workload.ranks_per_node);
     let is_timed = all.iter().any(|(nodes, _)| nodes.timing.is_some());
     let (_, images) = image_tables(scenario);
@@ -135,7 +137,7 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
             // All nodes then have time accounts, or none.
             nodes.timing.get_or_insert_with(TimingTable::default);
         }
-        let made = kind(&nodes, ranks).map_err(|error| within(scenario, number, error))?;
+        let made = kind(&nodes, ranks, folder).map_err(|error| within(scenario, number, error))?;
         let count = nodes.count();
         kinds.push(NodeKind {
             group: label(scenario, number),
@@ -148,7 +150,7 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<NodeKind>, PlanError> {
     Ok(kinds)
 }
 
-fn kind(nodes: &Nodes, ranks: u32) -> Result<NodeKind, PlanError> {
+fn kind(nodes: &Nodes, ranks: u32, folder: &Path) -> Result<NodeKind, PlanError> {
     let extensions = nodes.extensions.iter().map(String::as_str);
     Ok(NodeKind {
         group: None,
@@ -160,7 +162,7 @@ fn kind(nodes: &Nodes, ranks: u32) -> Result<NodeKind, PlanError> {
         clock: nodes.clock.0,
         instruction_set: InstructionSet::new(nodes.level.0, extensions)?,
         ratio: cycles_per_instruction(nodes),
-        timing: time_model::resolve(nodes)?,
+        timing: time_model::resolve(nodes, folder)?,
         ranks,
     })
 }
@@ -180,8 +182,6 @@ pub fn ratio_parts(ratio: f64) -> (u32, u32) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::plan::limits;
 
@@ -194,7 +194,7 @@ mod tests {
         let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]);
         let scenario = scenario.map_err(|error| error.to_string())?;
         limits::check(&scenario).map_err(|error| error.to_string())?;
-        resolve(&scenario).map_err(|error| error.to_string())
+        resolve(&scenario, Path::new(".")).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -191,7 +191,11 @@ mod tests {
              nodes = {{ count = 2, memory = \"1 GiB\", clock = \"1 GHz\" }}\n\
              workload = {{ command = \"\", {more} }}\n"
         );
-        kinds::resolve(&Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap()).unwrap()
+        kinds::resolve(
+            &Scenario::parse(Path::new("x.toml"), &text, &[]).unwrap(),
+            Path::new("."),
+        )
+        .unwrap()
     }
 
     #[test]

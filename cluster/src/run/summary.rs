@@ -44,6 +44,9 @@ pub struct Summary {
     /// Method of tracing calls; absent if none were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traced_by: Option<TraceBy>,
+    /// Modelled processors, with hashes of their files; absent if no node has one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<String>,
     /// The nodes.
     pub nodes: Vec<NodeSummary>,
     /// Loads of links.
@@ -142,6 +145,7 @@ impl Summary {
             virtual_time_ps: run.now().as_ps(),
             mpi_calls: run.events(),
             traced_by: plan.traced_by(),
+            processors: modelled_processors(plan),
             nodes: nodes.collect(),
             links: links.collect(),
             background: plan
@@ -276,12 +280,25 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
             number_of(bytes, "byte")
         );
     }
+    if !summary.processors.is_empty() {
+        let _ = writeln!(text, "processor: {}", summary.processors.join(", "));
+    }
     text.push_str(&background::render(&summary.background));
     for warning in &summary.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
     let _ = writeln!(text, "run directory: {}", directory.display());
     text
+}
+
+/// The processors that the nodes' time models have, each once.
+fn modelled_processors(plan: &Plan) -> Vec<String> {
+    let timings = plan.kinds().iter().filter_map(|kind| kind.timing.as_ref());
+    let processors = timings.filter_map(|timing| timing.processor.as_ref());
+    let mut named: Vec<String> = processors.map(|processor| processor.identity()).collect();
+    named.sort();
+    named.dedup();
+    named
 }
 
 /// The effect of detours on nodes' processors, if there are any.

@@ -41,10 +41,18 @@ impl Scenario {
         };
         let tables = self.network.tables.as_deref();
         let jobs = self.background.iter().map(|it| it.run.as_path());
+        let kinds = self.nodes.kinds(self.workload.ranks_per_node);
+        let processors: Vec<PathBuf> = kinds
+            .iter()
+            .filter_map(|(nodes, _)| nodes.timing.as_ref()?.processor.as_ref())
+            .filter(|name| is_file(name))
+            .map(PathBuf::from)
+            .collect();
         let named = files
             .chain(graph)
             .chain(tables)
             .chain(jobs)
+            .chain(processors.iter().map(PathBuf::as_path))
             .filter_map(Path::to_str);
         named.map(str::to_owned).collect()
     }
@@ -78,6 +86,9 @@ impl Scenario {
                 take_in(file, format!("{INPUTS}/network.tables"));
             }
         }
+        for (name, processor) in processors(&mut table) {
+            take_in(processor, name);
+        }
         if let Some(toml::Value::Array(jobs)) = table.get_mut("background") {
             for (number, job) in jobs.iter_mut().enumerate() {
                 let Some(job) = job.as_table_mut() else {
@@ -106,6 +117,40 @@ impl Scenario {
         })?;
         Ok(Standalone { text, inputs })
     }
+}
+
+/// True for a processor that is a file, and not a built-in one.
+fn is_file(processor: &str) -> bool {
+    Path::new(processor).extension().is_some()
+}
+
+/// The files of processors of a scenario's time models, and their names next to a standalone scenario.
+fn processors(table: &mut toml::Table) -> Vec<(String, &mut toml::Value)> {
+    let Some(nodes) = table.get_mut("nodes").and_then(toml::Value::as_table_mut) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (key, value) in nodes {
+        match (key.as_str(), value) {
+            ("timing", timing) => found.push((format!("{INPUTS}/processor.toml"), timing)),
+            ("group", toml::Value::Array(groups)) => {
+                let timings = groups.iter_mut().map(|group| group.get_mut("timing"));
+                let named = timings.enumerate().filter_map(|(number, timing)| {
+                    Some((format!("{INPUTS}/processor-{number}.toml"), timing?))
+                });
+                found.extend(named);
+            }
+            _ => {}
+        }
+    }
+    let processors = found.into_iter().filter_map(|(name, timing)| {
+        let processor = timing.get_mut("processor")?;
+        processor
+            .as_str()
+            .is_some_and(is_file)
+            .then_some((name, processor))
+    });
+    processors.collect()
 }
 
 /// Makes the paths of all images' recipes absolute, except for built-in ones.

@@ -16,6 +16,9 @@ pub struct TimingTable {
     /// Cycles by class of instructions. Absent classes have their defaults; without this table every
     /// instruction costs `cycles-per-instruction`.
     pub costs: Option<BTreeMap<String, f64>>,
+    /// The processor whose core is modelled: a built-in name, or the path of a file that ends in `.toml`, relative to
+    /// the scenario's file. Not with `costs`.
+    pub processor: Option<String>,
     /// Caches; not modelled when absent.
     pub caches: Option<CachesTable>,
 }

@@ -95,7 +95,10 @@ mod tests {
         let text = "name = \"x\"\nimage = { recipe = \"r\" }\nworkload = { command = \"\" }\nnodes = { memory = \"1 GiB\", clock = \"1 GHz\", \
                     group = [{ count = 3, vcpus = 4 }, { count = 1, memory = \"2 GiB\" }] }\n";
         let scenario = Scenario::parse(Path::new("x.toml"), text, &[]).unwrap();
-        let lines = node_lines(&kinds::resolve(&scenario).unwrap(), &["ib".to_owned()]);
+        let lines = node_lines(
+            &kinds::resolve(&scenario, Path::new(".")).unwrap(),
+            &["ib".to_owned()],
+        );
         let core = |names: &str, cores: u32, memory: u32| {
             format!(
                 "NodeName={names} CPUs={cores} Boards=1 SocketsPerBoard=1 CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={memory} Feature=ib State=UNKNOWN\n"

@@ -89,11 +89,11 @@ const PROGRAMS: [Program; 2] = [
 ];
 
 /// A guest of 1 GiB gives large arrays huge pages, so they get them natively, too.
-const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
+pub(super) const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
 
 /// glibc selects its string functions by the processor. Natively it is restricted to the
 /// features of x86-64-v2 guests, so that the same code runs.
-const V2: &str = "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-FMA,-BMI1,-BMI2,-LZCNT,-MOVBE,-AVX_Fast_Unaligned_Load";
+pub(super) const V2: &str = "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-FMA,-BMI1,-BMI2,-LZCNT,-MOVBE,-AVX_Fast_Unaligned_Load";
 
 /// Levels of guests: the level of most kernels, and the one with AVX2.
 const LEVELS: [&str; 2] = ["x86-64-v2", "x86-64-v3"];

@@ -227,7 +227,7 @@ mod tests {
         );
         let scenario = Scenario::parse(Path::new("x.toml"), &text, &[]);
         let scenario = scenario.map_err(|error| error.to_string())?;
-        let kinds = kinds::resolve(&scenario).map_err(|error| error.to_string())?;
+        let kinds = kinds::resolve(&scenario, Path::new(".")).map_err(|error| error.to_string())?;
         resolve(&scenario, &kinds, engine).map_err(|error| error.to_string())
     }
 

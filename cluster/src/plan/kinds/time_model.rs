@@ -4,19 +4,34 @@
 //! Called by `plan`, and by `plan/describe.rs` for `belljar check`.
 
 use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
 
 use belljar_exact::{
     CacheLevel, CacheModel, CostClass, Costs, LEVEL_NAMES, TICKS_PER_CYCLE, Timing,
 };
+
+use belljar_pipeline::processor::Processor;
 
 use crate::plan::error::PlanError;
 use crate::scenario::quantity::Bytes;
 use crate::scenario::{CachesTable, FartherCache, Nodes, TimingTable};
 
 /// The time model that a scenario's nodes have, if any.
-pub(crate) fn resolve(nodes: &Nodes) -> Result<Option<Timing>, PlanError> {
-    let Some(TimingTable { costs, caches }) = &nodes.timing else {
+///
+/// A processor's file is in `folder`.
+pub(crate) fn resolve(nodes: &Nodes, folder: &Path) -> Result<Option<Timing>, PlanError> {
+    let Some(TimingTable {
+        costs,
+        processor,
+        caches,
+    }) = &nodes.timing
+    else {
         return Ok(None);
+    };
+    let processor = match processor {
+        Some(name) => Some(Arc::new(modelled(nodes, name, folder)?)),
+        None => None,
     };
     let costs = match costs {
         None => Costs::uniform((nodes.ratio() * f64::from(TICKS_PER_CYCLE)).round() as u32),
@@ -36,7 +51,31 @@ pub(crate) fn resolve(nodes: &Nodes) -> Result<Option<Timing>, PlanError> {
         }
     };
     let caches = caches.as_ref().map(cache_model).transpose()?;
-    Ok(Some(Timing { costs, caches }))
+    Ok(Some(Timing {
+        costs,
+        caches,
+        processor,
+    }))
+}
+
+/// The processor called `name`, which replaces all other costs of instructions.
+fn modelled(nodes: &Nodes, name: &str, folder: &Path) -> Result<Processor, PlanError> {
+    let refused = |key, value| PlanError::Range {
+        key,
+        value,
+        limits: "left out if nodes.timing.processor has the costs of instructions",
+    };
+    if let Some(ratio) = nodes.cycles_per_instruction {
+        return Err(refused("nodes.cycles-per-instruction", ratio.to_string()));
+    }
+    let costs = nodes
+        .timing
+        .as_ref()
+        .and_then(|timing| timing.costs.as_ref());
+    if costs.is_some() {
+        return Err(refused("nodes.timing.costs", "given".to_owned()));
+    }
+    Ok(Processor::load(name, folder)?)
 }
 
 fn cache_model(table: &CachesTable) -> Result<CacheModel, PlanError> {
@@ -69,6 +108,17 @@ fn cache_model(table: &CachesTable) -> Result<CacheModel, PlanError> {
 /// Lines of `belljar check`.
 pub(crate) fn describe(timing: &Timing) -> String {
     let mut text = String::new();
+    if let Some(processor) = &timing.processor {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "processor  {}, {}",
+            processor.identity(),
+            processor.measured
+        );
+        describe_caches(timing, &mut text);
+        return text;
+    }
     let cycles = |ticks: u32| f64::from(ticks) / f64::from(TICKS_PER_CYCLE);
     for (number, classes) in CostClass::ALL.chunks(4).enumerate() {
         let costs = classes
@@ -79,9 +129,14 @@ pub(crate) fn describe(timing: &Timing) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{head:<10} {}", costs.join(", "));
     }
+    describe_caches(timing, &mut text);
+    text
+}
+
+fn describe_caches(timing: &Timing, text: &mut String) {
     let Some(model) = &timing.caches else {
         let _ = writeln!(text, "caches     not modelled");
-        return text;
+        return;
     };
     for ((level, name), number) in model.levels.iter().zip(LEVEL_NAMES).zip(0..) {
         let head = if number == 0 { "caches" } else { "" };
@@ -93,7 +148,6 @@ pub(crate) fn describe(timing: &Timing) -> String {
         );
     }
     let _ = writeln!(text, "{:<10} memory {} cycles", "", model.memory);
-    text
 }
 
 #[cfg(test)]
@@ -110,7 +164,7 @@ mod tests {
         );
         let scenario = Scenario::parse(Path::new("t.toml"), &text, &[]);
         let scenario = scenario.map_err(|error| error.to_string())?;
-        resolve(&scenario.nodes).map_err(|error| error.to_string())
+        resolve(&scenario.nodes, Path::new("no/such/folder")).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -143,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn a_processor_has_the_costs_of_instructions() {
+        let model = timing("timing.processor = \"zen5\"").unwrap().unwrap();
+        assert_eq!(model.processor.as_ref().unwrap().name, "zen5");
+        let text = describe(&model);
+        assert!(text.starts_with("processor  zen5 ("), "{text}");
+        assert!(text.contains("caches     not modelled"), "{text}");
+        assert!(!text.contains("divide"), "{text}");
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         for (more, named) in [
             ("timing.costs = { float = 1 }", "`float`"),
@@ -160,6 +224,16 @@ mod tests {
                 "memory-latency",
             ),
             ("timing.caches = { memory-latency = 9 }", "l1d"),
+            (
+                "timing = { processor = \"zen5\", costs = { divide = 9 } }",
+                "nodes.timing.costs",
+            ),
+            (
+                "cycles-per-instruction = 2\ntiming.processor = \"zen5\"",
+                "nodes.cycles-per-instruction",
+            ),
+            ("timing.processor = \"zen9\"", "`zen9`"),
+            ("timing.processor = \"mine.toml\"", "mine.toml"),
             (
                 "timing.caches = { l1d = { size = \"4 KiB\", ways = 1 }, memory-latency = 9, \
                  l3 = { size = \"4 KiB\", ways = 1, latency = 3 } }",

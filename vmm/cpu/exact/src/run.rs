@@ -8,6 +8,8 @@ pub(crate) mod dispatch;
 pub(crate) mod inspect;
 /// The `Vcpu` trait.
 pub(crate) mod interface;
+/// Following the guest's path under a processor model.
+pub(crate) mod path;
 /// A vCPU's state as it is stored in checkpoints.
 pub(crate) mod saved;
 /// A turn of the run loop: its state, and conditions for the next instruction only.

@@ -9,6 +9,7 @@ use belljar_exact::{CacheLevel, CacheModel, Costs, Timing};
 use belljar_exact_testing::bare::{CODE, DATA, Guest, RAM_BYTES, is_pooled};
 use belljar_exact_testing::plain::Plain;
 use belljar_exact_testing::skipping::skipping;
+use belljar_pipeline::processor::Processor;
 use iced_x86::Decoder;
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
@@ -37,7 +38,7 @@ fn address(step: &Step) -> AsmMemoryOperand {
 
 fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), IcedError> {
     let (to, from) = (register(step.1), register(step.2));
-    match step.0 % 24 {
+    match step.0 % 25 {
         0 => a.add(to, from),
         1 | 2 => a.mov(to, qword_ptr(address(step))),
         3 | 4 => a.mov(qword_ptr(address(step)), to),
@@ -71,6 +72,10 @@ fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), Ice
         20 => a.adc(byte_ptr(address(step)), al),
         21 => a.add(rsi, 8),
         22 => {
+            a.lea(rax, ptr(callee))?;
+            a.call(rax)
+        }
+        23 => {
             a.xor(edx, edx)?;
             a.mov(ecx, 7)?;
             a.mov(eax, 1000)?;
@@ -147,7 +152,7 @@ struct Run {
 /// Runs instruction by instruction together with the simple model.
 fn walk(code: &[u8], model: &Model, seed: u64) -> Run {
     let mut guest = start(code, model, seed);
-    let mut plain = Plain::new(&model.timing);
+    let mut plain = Plain::new(&model.timing, &model.set, code, CODE);
     let mut stops = BTreeMap::new();
     stops.insert(0, look(&guest));
     for number in 1.. {
@@ -263,6 +268,7 @@ fn caches(levels: Vec<CacheLevel>, memory: u32) -> Timing {
     Timing {
         costs: Costs::default(),
         caches: Some(model),
+        processor: None,
     }
 }
 
@@ -271,6 +277,7 @@ fn costs_are_paid_alike_however_a_program_is_stopped() {
     let timing = Timing {
         costs: Costs::default(),
         caches: None,
+        processor: None,
     };
     let set = InstructionSet::default();
     let hot = try_all(&Model { timing, set }, 12);
@@ -288,6 +295,7 @@ fn costs_are_paid_alike_when_they_are_counted_in_memory() {
     let timing = Timing {
         costs: Costs::default(),
         caches: None,
+        processor: None,
     };
     let set_of = |timing| Model {
         timing,
@@ -296,6 +304,47 @@ fn costs_are_paid_alike_when_they_are_counted_in_memory() {
     let hot = try_all(&set_of(timing), 6);
     assert!(hot > 5 || is_pooled(), "only {hot} runs had hot code");
     try_all(&set_of(caches(vec![level(4096, 4, 0)], 80)), 4);
+}
+
+/// A processor's time is that of the simple model at every instruction.
+#[test]
+fn a_processor_takes_the_same_time_however_a_program_is_stopped() {
+    let processor = Processor::built_in("zen5").unwrap();
+    let timing = Timing {
+        costs: Costs::default(),
+        caches: None,
+        processor: Some(processor.into()),
+    };
+    let set = InstructionSet::default();
+    try_all(&Model { timing, set }, 12);
+}
+
+/// The same with the counter in memory, and with caches.
+#[test]
+fn a_processor_takes_the_same_time_in_memory_and_with_caches() {
+    let processor = Processor::built_in("zen5").unwrap();
+    let timing = Timing {
+        processor: Some(processor.into()),
+        ..caches(vec![level(4096, 4, 0)], 80)
+    };
+    let set = InstructionSet::default();
+    try_all(
+        &Model {
+            timing: timing.clone(),
+            set,
+        },
+        4,
+    );
+    let set = InstructionSet::from(Level::V4);
+    if belljar_exact::host_requirements(&set).is_err() {
+        eprintln!("SKIPPED: this host lacks AVX-512");
+        return;
+    }
+    let timing = Timing {
+        caches: None,
+        ..timing
+    };
+    try_all(&Model { timing, set }, 6);
 }
 
 #[test]

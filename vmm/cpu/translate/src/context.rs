@@ -9,6 +9,7 @@ use belljar_cpu::{CpuError, PAGE_SIZE};
 use crate::architecture::flag;
 use crate::context::explored::Explored;
 use crate::context::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
+use crate::context::path::{COUNTERS, PathSlot, Predictor, RETURNS, TARGETS};
 use crate::defined::lanes::{Own, SharedOperands};
 use crate::defined::reciprocal::Approximation;
 use crate::prices::timing::LINE_BYTES;
@@ -21,6 +22,8 @@ pub mod explored;
 pub mod jumps;
 /// The memory that holds a context.
 mod memory;
+/// The guest's path, under a processor model.
+pub mod path;
 /// Slots of group checks.
 mod slots;
 /// The software TLB.
@@ -71,6 +74,8 @@ pub const POOL_HEATS: usize = 3 << 17;
 /// Blocks with a run counter of the node.
 pub const OWN_HEATS: usize = 1 << 18;
 const HEATS: usize = POOL_HEATS + OWN_HEATS;
+/// The path slot of an instruction that runs by itself; blocks have those of their run counters.
+pub const PIECE_SLOT: u32 = HEATS as u32;
 /// Longest run of instructions that is counted in a single step.
 pub const STEPS: usize = 512;
 /// Number of runs after which a block is hot.
@@ -246,6 +251,14 @@ pub struct Context {
     pub code: [[u64; 2]; 2],
     /// Host address of the code that ends every visit and jumps to `leave`.
     pub way_out: u64,
+    /// The present context of a processor model.
+    pub path: u64,
+    /// Masks of the indices of the predictor's tables, for PEXT.
+    pub path_masks: [u64; 3],
+    /// Branch predictors of a processor model.
+    pub predictor: Predictor,
+    /// By the number of a block's run counter; the last one is [`PIECE_SLOT`].
+    pub path_slots: [PathSlot; HEATS + 1],
 }
 
 impl PrivilegeView {
@@ -330,6 +343,7 @@ impl Context {
         context.beyond_bits = [0xfff0, 0xffff_ffe0, !63];
         context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
         context.above_line_mask = !(LINE_BYTES - 1);
+        context.path_masks = [COUNTERS, TARGETS, RETURNS].map(|entries| entries as u64 - 1);
         context.lines.iter_mut().flatten().for_each(Lines::flush);
         context.lanes = SharedOperands::new();
         context.curves = [Approximation::Reciprocal, Approximation::ReciprocalRoot].map(Own::new);

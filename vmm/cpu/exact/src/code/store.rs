@@ -62,6 +62,8 @@ pub(crate) struct Store {
     slots: Range<u32>,
     heats: Range<u32>,
     lines: bool,
+    /// True if code has absolute addresses even without a pool: a processor model knows blocks by them.
+    absolute: bool,
     /// Instructions whose accesses seldom repeat their last address range.
     scattered: BTreeSet<u64>,
     /// Run counts of its conditional jumps' branches.
@@ -107,6 +109,7 @@ impl Store {
             slots: 0..0,
             heats: 0..0,
             lines: false,
+            absolute: character.follows_path,
             scattered: BTreeSet::new(),
             profile: BranchProfile::default(),
             features: Vec::new(),
@@ -265,7 +268,8 @@ impl Store {
         let id = self.blocks.len() as BlockId;
         let base = self.memory.next();
         let first_site = self.sites.len() as ExitStubId;
-        let counts = form == Form::Block && !self.lines && mode.pace == Pace::Full;
+        let counts =
+            form == Form::Block && (!self.lines || self.absolute) && mode.pace == Pace::Full;
         let heat = counts.then_some(self.heats.end);
         let tier = if form.is_hot() {
             Tier::Hot {

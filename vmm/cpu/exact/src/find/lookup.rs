@@ -213,19 +213,29 @@ impl ExactVcpu {
         physical: u64,
         limit: usize,
     ) -> Result<(GuestBlock, Origin), Fault> {
+        if let Some(block) = self.decode_to_probe_at(rip, physical, limit) {
+            let origin = Origin {
+                first: physical,
+                second: None,
+            };
+            return Ok((block, origin));
+        }
+        self.decode_whole(rip, physical, limit)
+    }
+
+    /// As [`decode_at`](Self::decode_at), also beyond probes.
+    pub(crate) fn decode_whole(
+        &mut self,
+        rip: u64,
+        physical: u64,
+        limit: usize,
+    ) -> Result<(GuestBlock, Origin), Fault> {
         let features = self.features_now();
         let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
         let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
         let left = in_page.min(limit * MAX_BYTES);
         if !self.memory.read(physical, &mut bytes[..left]) {
             return Err(Fault::protection(0));
-        }
-        if let Some(block) = self.decode_to_probe(rip, physical, &bytes[..left], limit) {
-            let origin = Origin {
-                first: physical,
-                second: None,
-            };
-            return Ok((block, origin));
         }
         if let Decoded::Block(block) = decode(rip, &bytes[..left], limit, &features) {
             let origin = Origin {

@@ -108,10 +108,12 @@ impl ExactVcpu {
         let begun = std::mem::replace(&mut self.store.heats, used.end).max(used.start);
         if begun < used.end {
             self.context.heat[begun as usize..used.end as usize].fill(HOT_RUNS);
+            self.forget_path_slots(begun..used.end);
         }
         let used = self.store.pooled_heats();
         let begun = std::mem::replace(&mut self.store.pooled_heats, used);
         self.context.heat[begun as usize..used as usize].fill(HOT_RUNS);
+        self.forget_path_slots(begun..used);
     }
 
     /// True if another node began to use this heat counter since this vCPU's last check; it is initialised now.

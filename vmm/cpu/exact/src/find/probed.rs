@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use belljar_cpu::{Access, Exit, MOST_RETURNS, PAGE_SIZE, Probed, Probes, Vcpu};
-use belljar_translate::guest::decode::{Decoded, GuestBlock, decode};
+use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
 use belljar_translate::guest::size::CodeSize;
 
 use crate::processor::vcpu::ExactVcpu;
@@ -140,6 +140,23 @@ impl ExactVcpu {
             Decoded::Block(block) => Some(block),
             Decoded::Crosses => None,
         }
+    }
+
+    /// As [`decode_to_probe`](Self::decode_to_probe), for bytes in RAM.
+    pub(crate) fn decode_to_probe_at(
+        &self,
+        rip: u64,
+        physical: u64,
+        limit: usize,
+    ) -> Option<GuestBlock> {
+        self.store.probed.bytes_to_next(physical)?;
+        let mut bytes = [0; MAX_INSTRUCTIONS * MAX_BYTES];
+        let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
+        let left = in_page.min(limit * MAX_BYTES);
+        if !self.memory.read(physical, &mut bytes[..left]) {
+            return None;
+        }
+        self.decode_to_probe(rip, physical, &bytes[..left], limit)
     }
 
     /// True if a trace must not continue at `rip`, at `physical` in the present page: there is a probe or a watched return address.

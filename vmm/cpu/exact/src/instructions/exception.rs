@@ -185,6 +185,7 @@ impl ExactVcpu {
         error: Option<u32>,
         source: EventSource,
     ) -> Result<(), Fault> {
+        self.restart_path();
         if !self.state.is_long_active() {
             return self.enter_legacy_handler(number, error, source);
         }

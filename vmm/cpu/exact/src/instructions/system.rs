@@ -61,6 +61,7 @@ const MAGIC_STREAK: u32 = 64;
 impl ExactVcpu {
     /// Executes `instruction`, number `index` of `block`.
     pub(crate) fn help(&mut self, block: BlockId, index: u16, instruction: &Instruction) -> Next {
+        let (position, charge) = (self.position_in(block, index), self.charge_of(block, index));
         self.refund(block, index);
         let joins = self.is_apart() && uses_x87(instruction) && !keeps_reset(instruction);
         if joins {
@@ -69,7 +70,6 @@ impl ExactVcpu {
                 return Next::Joined;
             }
         }
-        let charge = self.store.block(block).charge_of(index);
         let next_rip = instruction.next_ip();
         self.pending.replies.begin();
         self.context.x87_used = 1;
@@ -88,10 +88,15 @@ impl ExactVcpu {
                     self.take(charge);
                 }
                 match done {
-                    Done::Next => self.state.rip = next_rip,
-                    Done::Jumped | Done::Part => {}
+                    Done::Next => {
+                        self.state.rip = next_rip;
+                        self.pass_helper(position);
+                    }
+                    Done::Jumped => self.pass_helper(position),
+                    Done::Part => {}
                     Done::Exit(exit) => {
                         self.state.rip = next_rip;
+                        self.pass_helper(position);
                         return Next::Exit(exit);
                     }
                     Done::PartExit(exit) | Done::Again(exit) => return Next::Exit(exit),

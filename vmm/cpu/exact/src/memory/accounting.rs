@@ -47,6 +47,9 @@ impl ExactVcpu {
 
     /// The smallest cost of an instruction in ticks.
     pub(crate) fn cheapest(&self) -> u32 {
+        if self.path_model().is_some() {
+            return 1;
+        }
         let prices = self
             .accounting
             .as_ref()
@@ -56,17 +59,41 @@ impl ExactVcpu {
 
     /// Refunds instruction `index` of a block and all later ones, and sets RIP to it.
     pub(crate) fn refund(&mut self, block: BlockId, index: u16) {
+        let position = self.position_in(block, index);
+        let charge = self.charge_from(block, index);
         let block = self.store.block(block);
-        let charge = block.charge_from(index);
         self.state.rip = block.rip_of(index, self.context.code_page);
         self.give(charge);
         self.give_rounds();
+        self.leave_path(position);
+    }
+
+    /// The part of a running block's charge for instruction `index` and later ones.
+    fn charge_from(&self, id: BlockId, index: u16) -> Charge {
+        let block = self.store.block(id);
+        match self.position_in(id, index) {
+            Some(position) => self.charge_on_path(block, position, index),
+            None => block.charge_from(index),
+        }
+    }
+
+    /// The part of a running block's charge for instruction `index` alone.
+    pub(crate) fn charge_of(&self, block: BlockId, index: u16) -> Charge {
+        let (from, behind) = (
+            self.charge_from(block, index),
+            self.charge_from(block, index + 1),
+        );
+        Charge {
+            ticks: from.ticks - behind.ticks,
+            instructions: from.instructions - behind.instructions,
+        }
     }
 
     /// As [`refund`](Self::refund), but without instruction `index`, which is complete.
     pub(crate) fn refund_behind(&mut self, block: BlockId, index: u16) {
+        let position = self.position_in(block, index);
+        let charge = self.charge_from(block, index + 1);
         let block = self.store.block(block);
-        let charge = block.charge_from(index + 1);
         self.state.rip = if usize::from(index) + 1 < block.offsets.len() {
             block.rip_of(index + 1, self.context.code_page)
         } else {
@@ -74,6 +101,7 @@ impl ExactVcpu {
         };
         self.give(charge);
         self.give_rounds();
+        self.pass_helper(position);
     }
 
     /// Refunds the rounds of a loop that will not run.
@@ -96,9 +124,13 @@ impl ExactVcpu {
 
     /// The charge of a system instruction.
     pub(crate) fn charge_of_system(&self) -> Charge {
-        let ticks = self.accounting.as_ref().map_or(1, |accounting| {
-            accounting.prices.of_class(CostClass::System)
-        });
+        let ticks = self
+            .accounting
+            .as_ref()
+            .map_or(1, |accounting| match &accounting.path {
+                Some(path) => path.system_ticks(),
+                None => accounting.prices.of_class(CostClass::System),
+            });
         Charge {
             ticks: i64::from(ticks),
             instructions: 1,

@@ -7,22 +7,30 @@ use belljar_translate::prices::classes::Prices;
 use belljar_translate::prices::timing::Timing;
 
 use crate::processor::accounting::caches::Caches;
+use crate::processor::accounting::path::PathModel;
 
 /// The model of the guest's caches.
 pub(crate) mod caches;
+/// The guest's path under a processor model.
+pub(crate) mod path;
 
 /// A time model in use.
 pub(crate) struct Accounting {
     pub prices: Prices,
     pub caches: Option<Caches>,
+    /// The processor model, which replaces `prices`.
+    pub path: Option<PathModel>,
     /// Cycles spent in caches and memory so far.
     pub spent_in_caches: u64,
     pub spent_in_memory: u64,
 }
 
 impl Accounting {
-    pub(crate) fn new(timing: &Timing) -> Self {
+    /// The time model `timing` of a vCPU whose code iced decodes under `decoder_options`.
+    pub(crate) fn new(timing: &Timing, decoder_options: u32) -> Self {
+        let processor = timing.processor.as_ref();
         Self {
+            path: processor.map(|processor| PathModel::new(processor, decoder_options)),
             prices: Prices::new(&timing.costs),
             caches: timing.caches.as_ref().map(Caches::new),
             spent_in_caches: 0,

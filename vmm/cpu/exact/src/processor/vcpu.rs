@@ -6,9 +6,11 @@
 //! of [`ExactVcpu`](vcpu::ExactVcpu) in that module.
 
 use belljar_cpu::{CpuError, CpuidTable, GuestRam, InstructionSet, Unimplemented};
+use belljar_pipeline::paths::Paths;
 use belljar_sim::Random;
 use belljar_translate::architecture::flag;
 use belljar_translate::context::{ARITHMETIC, Context, ContextMemory, FREE_INSTRUCTIONS};
+use belljar_translate::guest::decode::options;
 use belljar_translate::guest::features::{Features, Vectors};
 use belljar_translate::host::shared::{Character, Counter};
 use belljar_translate::prices::timing::{TICKS_PER_CYCLE, Timing};
@@ -123,21 +125,27 @@ impl ExactVcpu {
         let trampoline = Trampoline::new(Vectors::of(&config.instruction_set));
         context.leave = trampoline.leave_address();
         context.free = FREE_INSTRUCTIONS;
-        let accounting = config.timing.as_ref().map(Accounting::new).map(Box::new);
+        let features =
+            Features::new(&config.instruction_set).with_host_results(config.host_results);
+        let timing = config.timing.as_ref();
+        let accounting = timing.map(|timing| Box::new(Accounting::new(timing, options(&features))));
+        let follows_path = timing.is_some_and(|timing| timing.processor.is_some());
+        let priced = accounting.as_ref().filter(|_| !follows_path);
+        if follows_path {
+            context.predictor.begin();
+            context.path = Paths::START.into();
+        }
         let character = Character {
             counter: counter(trampoline.width()),
-            prices: accounting
-                .as_ref()
-                .map(|accounting| accounting.prices.clone()),
+            prices: priced.map(|accounting| accounting.prices.clone()),
+            follows_path,
             host_results: config.host_results,
         };
         let has_caches = accounting
             .as_ref()
             .is_some_and(|accounting| accounting.caches.is_some());
-        let place = budget_place(character.counter, character.prices.is_some());
+        let place = budget_place(character.counter, accounting.is_some());
         let mut store = Lease::new(share, &character, has_caches)?;
-        let features =
-            Features::new(&config.instruction_set).with_host_results(config.host_results);
         let features_number = store.number_of(&features).unwrap_or(0);
         let ratio = match accounting {
             None => config.ratio,

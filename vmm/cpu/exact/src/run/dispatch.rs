@@ -77,7 +77,7 @@ impl ExactVcpu {
 
     /// Repeats turns until one ends the run.
     fn run_loop(&mut self) -> Exit {
-        let mut state = DispatchState::new(self.cheapest());
+        let mut state = DispatchState::new(self.cheapest(), self.path_model().is_some());
         loop {
             if let Some(exit) = self.boundary() {
                 return exit;
@@ -116,7 +116,8 @@ impl ExactVcpu {
         if let Some(fault) = self.breakpoint_before(&conditions) {
             return self.raise(fault);
         }
-        let single = std::mem::take(&mut state.single) || conditions.wants_one();
+        let inside = self.is_inside_block() && !self.in_free_stub();
+        let single = std::mem::take(&mut state.single) || conditions.wants_one() || inside;
         let mode = self.mode(state.pace(single, self.context.count));
         let plain = std::mem::take(&mut state.plain);
         let unknown = std::mem::take(&mut state.unknown);
@@ -145,6 +146,10 @@ impl ExactVcpu {
         } else {
             0
         };
+        let before = self.retired_now();
+        if mode.is_piece() || hit.is_some() {
+            self.begin_single();
+        }
         Ok(Beginning::Enter(CodeTurn {
             entry,
             mode,
@@ -154,7 +159,7 @@ impl ExactVcpu {
             hits,
             passing,
             probe,
-            before: self.retired_now(),
+            before,
         }))
     }
 
@@ -162,6 +167,7 @@ impl ExactVcpu {
     fn finish_turn(&mut self, turn: &CodeTurn, state: &mut DispatchState) -> Result<(), Exit> {
         let next = self.visit(turn.entry, turn.mode, state);
         let stands = self.retired_now() == turn.before;
+        self.end_single(stands);
         if stands {
             // For example, the jump caches lacked the code: the address is not passed yet.
             self.stops.passing = turn.passing;

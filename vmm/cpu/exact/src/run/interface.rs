@@ -92,6 +92,7 @@ impl Vcpu for ExactVcpu {
                 self.state.apic_off = self.state.apic_was_off;
                 let charge = self.charge_of_system();
                 self.give(charge);
+                self.restart_path();
                 self.pending.refused = true;
             }
             None => self.pending.answer = Answer::Refused,
@@ -143,6 +144,9 @@ impl Vcpu for ExactVcpu {
 
     fn set_registers(&mut self, registers: &Registers) {
         self.context.gpr = registers.gpr;
+        if self.state.rip != registers.rip {
+            self.restart_path();
+        }
         self.state.rip = registers.rip;
         self.set_rflags(registers.rflags);
     }
@@ -191,6 +195,7 @@ impl Vcpu for ExactVcpu {
         if !self.in_free_stub_at(self.state.rip.wrapping_sub(2)) {
             let charge = self.charge_of_system();
             self.take(charge);
+            self.restart_path();
         }
     }
 

@@ -11,6 +11,7 @@ use belljar_translate::context::ARITHMETIC;
 use serde::{Deserialize, Serialize};
 
 use crate::processor::accounting::caches::Contents;
+use crate::processor::accounting::path::saved::{SavedPath, SavedPredictor};
 use crate::processor::vcpu::devices::{Answer, Replies, Stores};
 use crate::processor::vcpu::{ExactVcpu, VectorState};
 
@@ -27,6 +28,7 @@ struct Own {
     random: Random,
     spent: (u64, u64),
     caches: Option<Contents>,
+    path: Option<(SavedPath, SavedPredictor)>,
     window_wanted: bool,
     nmi_window_wanted: bool,
     answer: Answer,
@@ -82,6 +84,7 @@ impl ExactVcpu {
             random: self.random.clone(),
             spent: accounting.map_or((0, 0), |l| (l.spent_in_caches, l.spent_in_memory)),
             caches: accounting.and_then(|l| Some(l.caches.as_ref()?.contents())),
+            path: self.saved_path(),
             window_wanted: self.context.window_wanted != 0,
             nmi_window_wanted: self.stops.nmi_window_wanted,
             answer: self.pending.answer,
@@ -157,7 +160,7 @@ impl ExactVcpu {
             (None, None) => true,
             _ => false,
         };
-        if !fits {
+        if !fits || !self.load_path(own.path.as_ref()) {
             let why = "it was saved under another time model";
             return Err(CpuError::State(why.to_owned()));
         }

@@ -41,10 +41,12 @@ pub(crate) struct DispatchState {
     pub largest: u8,
     /// The cost of the cheapest instruction, in units of the budget.
     cheapest: i64,
+    /// True if the rest of a budget runs instruction by instruction.
+    single_rest: bool,
 }
 
 impl DispatchState {
-    pub(super) fn new(cheapest: u32) -> Self {
+    pub(super) fn new(cheapest: u32, single_rest: bool) -> Self {
         Self {
             link: None,
             unknown: false,
@@ -54,6 +56,7 @@ impl DispatchState {
             rest: false,
             largest: u8::MAX,
             cheapest: i64::from(cheapest),
+            single_rest,
         }
     }
 
@@ -68,6 +71,7 @@ impl DispatchState {
     pub(super) fn pace(&self, single: bool, budget: i64) -> Pace {
         match (self.rest, self.slow) {
             _ if single => Pace::Piece(0),
+            (true, _) if self.single_rest => Pace::Piece(0),
             (true, _) => Pace::piece_of(budget / self.cheapest, self.largest),
             (_, true) => Pace::Slow,
             _ => Pace::Full,

@@ -83,7 +83,7 @@ impl ExactVcpu {
             return Next::Boundary;
         };
         self.state.rip = stop.rip.wrapping_add(self.origin_of(stop.relative));
-        self.give(stop.charge);
+        self.give(self.stop_charge(&stop));
         match stop.pace {
             Pace::Piece(power) => state.largest = power.saturating_sub(1),
             _ => {
@@ -127,9 +127,12 @@ impl ExactVcpu {
             ExitStubKind::Stop => {
                 let (site, generation) = (id, self.store.generation());
                 let (block, allocation) = (self.store.block(block), self.allocation_at(id));
-                self.stops.uncovered = Some(Uncovered::new(block, site, generation, allocation));
+                let mut uncovered = Uncovered::new(block, site, generation, allocation);
+                uncovered.path_slot = block.heat.filter(|_| self.path_model().is_some());
+                self.stops.uncovered = Some(uncovered);
                 self.stop(state)
             }
+            ExitStubKind::Path => self.meet_path(block),
             ExitStubKind::FreeSpent => {
                 self.guards.free_stubs = false;
                 self.state.rip = self.rip_of_block(block);

@@ -1,8 +1,13 @@
 //! A simple implementation of the time model, instruction by instruction.
 
-use belljar_cpu::{Registers, TimeAccount};
+use belljar_cpu::{InstructionSet, Registers, TimeAccount};
 use belljar_exact::{CacheLevel, CostClass, Costs, TICKS_PER_CYCLE, Timing};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess};
+
+/// The processor model.
+mod path;
+
+use path::PlainPath;
 
 /// A simple cache: for each set, its lines, the last used one at the end.
 struct PlainCache {
@@ -30,12 +35,15 @@ impl PlainCache {
 pub struct Plain {
     costs: Costs,
     caches: Option<(Vec<PlainCache>, u64)>,
+    path: Option<PlainPath>,
     ticks: u64,
     pub account: TimeAccount,
 }
 
 impl Plain {
-    pub fn new(timing: &Timing) -> Self {
+    /// The model of a processor with `set` that runs `code` at `base`.
+    pub fn new(timing: &Timing, set: &InstructionSet, code: &[u8], base: u64) -> Self {
+        let processor = timing.processor.as_ref();
         let caches = timing.caches.as_ref().map(|model| {
             let level = |level: &CacheLevel| PlainCache {
                 sets: vec![Vec::new(); (level.bytes / 64 / u64::from(level.ways)) as usize],
@@ -49,6 +57,7 @@ impl Plain {
         });
         Self {
             costs: timing.costs.clone(),
+            path: processor.map(|processor| PlainPath::new(processor, set, code, base)),
             caches,
             ticks: 0,
             account: TimeAccount::default(),
@@ -92,7 +101,11 @@ impl Plain {
             _ => K::Integer,
         };
         self.account.instructions += 1;
-        self.ticks += u64::from(self.costs.ticks(class));
+        if let Some(path) = &mut self.path {
+            self.ticks += path.ticks(instruction, before, after.rip, elements);
+        } else {
+            self.ticks += u64::from(self.costs.ticks(class));
+        }
         match instruction.mnemonic() {
             M::Movsb | M::Scasw => self.string(instruction, before, elements),
             M::Fxsave => {
@@ -127,7 +140,7 @@ impl Plain {
         // Operands of pushes and calls are read before the push.
         accesses.sort_by_key(|access| access.2 == OpAccess::Write);
         for (at, bytes, access) in accesses {
-            if class != CostClass::Atomic {
+            if class != CostClass::Atomic && self.path.is_none() {
                 let reads = matches!(access, OpAccess::Read | OpAccess::ReadWrite);
                 let writes = matches!(access, OpAccess::Write | OpAccess::ReadWrite);
                 assert!(reads || writes, "{access:?} of {instruction}");
@@ -151,6 +164,9 @@ impl Plain {
                     self.access(start + byte, 1);
                 }
             }
+        }
+        if self.path.is_some() {
+            return;
         }
         let units = if moves {
             elements.div_ceil(64)

@@ -5,6 +5,7 @@
 
 use std::mem::offset_of;
 
+use super::path::{PathSlot, Predictor};
 use super::{Context, Jumps, Lines, PrivilegeView, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector};
 use crate::defined::lanes::{Own, SharedOperands};
 
@@ -200,4 +201,42 @@ pub(crate) const fn second_negated(user: bool) -> i32 {
 
 pub(crate) const fn second_jumps(user: bool) -> i32 {
     jumps(user, offset_of!(Jumps, second))
+}
+
+pub(crate) const PATH: i32 = offset_of!(Context, path) as i32;
+/// Masks of the indices of counters, targets and returns.
+pub(crate) const PATH_MASKS: [i32; 3] = [
+    offset_of!(Context, path_masks) as i32,
+    offset_of!(Context, path_masks) as i32 + 8,
+    offset_of!(Context, path_masks) as i32 + 16,
+];
+
+const fn predictor(field: usize) -> i32 {
+    (offset_of!(Context, predictor) + field) as i32
+}
+
+pub(crate) const HISTORY: i32 = predictor(offset_of!(Predictor, history));
+pub(crate) const RETURNS_TOP: i32 = predictor(offset_of!(Predictor, top));
+pub(crate) const COUNTERS: i32 = predictor(offset_of!(Predictor, counters));
+pub(crate) const TARGETS: i32 = predictor(offset_of!(Predictor, targets));
+pub(crate) const RETURNS: i32 = predictor(offset_of!(Predictor, returns));
+
+const fn path_slot(field: usize, id: u32) -> i32 {
+    (offset_of!(Context, path_slots) + id as usize * size_of::<PathSlot>() + field) as i32
+}
+
+pub(crate) const fn path_charge(id: u32) -> i32 {
+    path_slot(offset_of!(PathSlot, charge), id)
+}
+
+pub(crate) const fn path_expected(id: u32) -> i32 {
+    path_slot(offset_of!(PathSlot, expected), id)
+}
+
+pub(crate) const fn path_next(id: u32) -> i32 {
+    path_slot(offset_of!(PathSlot, next), id)
+}
+
+pub(crate) const fn path_mispredicted(id: u32) -> i32 {
+    path_slot(offset_of!(PathSlot, mispredicted), id)
 }

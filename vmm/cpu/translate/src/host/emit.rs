@@ -139,6 +139,8 @@ enum ColdKind {
     Pair { ticks: i32, instructions: i32 },
     /// A return to another address than predicted; the target is in S0.
     SideReturn,
+    /// A counter that did not expect a conditional jump's direction with certainty.
+    Train { slot: u32, taken: bool, resume: u32 },
     /// A group's slot that does not cover its addresses; `resume` is after the check.
     Group { group: usize, resume: u32 },
 }
@@ -165,6 +167,10 @@ pub struct Emitter {
     counted: u16,
     /// Costs of instructions, with a time model.
     prices: Option<Prices>,
+    /// True if blocks follow the guest's path, for a processor model.
+    follows_path: bool,
+    /// The block's path slot, if it takes time under a processor model.
+    path_slot: Option<u32>,
     /// True if approximations are the host's.
     host_results: bool,
     /// True if accesses are checked line by line, for a cache model.
@@ -225,6 +231,8 @@ impl Emitter {
             free: false,
             counted: 0,
             prices: None,
+            follows_path: false,
+            path_slot: None,
             host_results: false,
             lines: false,
             rest: Vec::new(),
@@ -249,6 +257,7 @@ impl Emitter {
     pub fn of(character: &Character, shared: SharedCode) -> Self {
         Self {
             prices: character.prices.clone(),
+            follows_path: character.follows_path,
             host_results: character.host_results,
             ..Self::new(shared)
         }
@@ -296,7 +305,9 @@ impl Emitter {
             Tier::Plain(heat) => {
                 self.plan_keeping(run, &dead);
                 self.keep_over(0);
-                if let Some(heat) = heat {
+                if self.follows_path {
+                    self.check_path(heat, dead[0]);
+                } else if let Some(heat) = heat {
                     self.count_run(heat, dead[0]);
                 }
             }

@@ -79,6 +79,8 @@ pub enum ExitStubKind {
     },
     /// The block has run so often that a better translation is worthwhile.
     Hot,
+    /// The block is not entered with the context of its path slot.
+    Path,
     /// A group's slot whose check did not find the `span` bytes at the address in S0 in the TLB.
     /// Continues at `resume`, with the address in S0, once they are in the TLB.
     Group {

@@ -44,6 +44,8 @@ pub struct Character {
     pub counter: Counter,
     /// Costs of instructions, if they are modelled.
     pub prices: Option<Prices>,
+    /// True if blocks follow the guest's path, for a processor model.
+    pub follows_path: bool,
     /// True if approximations, the x87's functions and undefined flags are the host's.
     pub host_results: bool,
 }

@@ -16,7 +16,8 @@ use crate::host::shared::{Character, Counter, SharedCode};
 
 /// Places it at the beginning of `memory`.
 pub fn place(memory: &mut CodeMemory, character: &Character) -> SharedCode {
-    let (counter, priced) = (character.counter, character.prices.is_some());
+    let counter = character.counter;
+    let priced = character.prices.is_some() || character.follows_path;
     let mut asm = Asm::default();
     asm.restart(memory.next());
     let leave_kept = asm.here();

@@ -5,6 +5,10 @@
 //! [caches](crate::prices::timing::CacheModel). Both are functions of the guest's instructions and addresses
 //! alone.
 
+use std::sync::Arc;
+
+use belljar_pipeline::processor::Processor;
+
 use crate::prices::cost_class::{COST_CLASSES, CostClass};
 
 /// Ticks per cycle of the vCPU's clock under a time model: the resolution of costs.
@@ -207,7 +211,11 @@ pub struct Timing {
     pub costs: Costs,
     /// The caches, if they are modelled.
     pub caches: Option<CacheModel>,
+    /// The processor whose core is modelled; costs of instructions then have no effect.
+    pub processor: Option<Arc<Processor>>,
 }
+
+const _: () = assert!(TICKS_PER_CYCLE as u64 == belljar_pipeline::TICKS_PER_CYCLE);
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ impl Store {
     /// RIP and mode of code at `rip` in `mode`, if it is translated relative to its page. Code
     /// shared between nodes is not, because it has absolute addresses.
     pub(crate) fn relative_at(&self, rip: u64, mode: Mode) -> Option<(u64, Mode)> {
-        relative(rip, mode).filter(|_| self.pool.is_none())
+        relative(rip, mode).filter(|_| self.pool.is_none() && !self.absolute)
     }
 
     /// As [`find`](Self::find), for the relative block.

@@ -34,6 +34,8 @@ pub(crate) struct Uncovered {
     pub(crate) rip: u64,
     pub(crate) relative: bool,
     pub(crate) charge: Charge,
+    /// The block's path slot, which has its charge under a processor model.
+    pub(crate) path_slot: Option<u32>,
     pub(crate) allocation: Allocation,
     pub(crate) dead_flags: u32,
     pub(crate) pace: Pace,
@@ -54,6 +56,7 @@ impl Uncovered {
             rip: block.rip,
             relative: block.mode.relative,
             charge: block.charge_from(0),
+            path_slot: None,
             allocation,
             dead_flags: block.dead_flags,
             pace: block.mode.pace,

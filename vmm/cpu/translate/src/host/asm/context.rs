@@ -4,7 +4,7 @@
 //! emitter calls them, and `stubs` for shared code. The instruction determines whether flags
 //! change.
 
-use super::{Asm, Reg};
+use super::{Asm, RCX, Reg};
 
 impl Asm {
     /// `REX.W opcode reg, gs:[disp]`.
@@ -133,6 +133,25 @@ impl Asm {
     pub(crate) fn load_table8(&mut self, reg: Reg, disp: i32) {
         self.wrote(reg);
         self.bytes(&[0x65, 0x4a | (reg >> 3) << 2, 0x8b, (reg & 7) << 3 | 4, 0xfd]);
+        self.imm32(disp);
+    }
+
+    /// `mov gs:[disp + S1*8], reg`.
+    pub(crate) fn store_table8(&mut self, disp: i32, reg: Reg) {
+        self.bytes(&[0x65, 0x4a | (reg >> 3) << 2, 0x89, (reg & 7) << 3 | 4, 0xfd]);
+        self.imm32(disp);
+    }
+
+    /// `movzx ecx, byte gs:[disp + S1]`.
+    pub(crate) fn load_byte_to_rcx(&mut self, disp: i32) {
+        self.wrote(RCX);
+        self.bytes(&[0x65, 0x41, 0x0f, 0xb6, 0x8f]);
+        self.imm32(disp);
+    }
+
+    /// `mov byte gs:[disp + S1], cl`.
+    pub(crate) fn store_byte_of_rcx(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x41, 0x88, 0x8f]);
         self.imm32(disp);
     }
 

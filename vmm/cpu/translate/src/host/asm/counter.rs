@@ -13,6 +13,12 @@ impl Asm {
         self.imm32(disp);
     }
 
+    /// `vpaddq xmm31, xmm31, gs:[disp]` (AVX-512VL).
+    pub(crate) fn add_pair_to_xmm31(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0x85, 0x00, 0xd4, 0x3c, 0x25]);
+        self.imm32(disp);
+    }
+
     /// `vpaddq xmm31, xmm31, [rip + rel32]`, to be filled in (AVX-512VL).
     pub(crate) fn add_constant_to_xmm31(&mut self) -> Hole {
         self.bytes(&[0x62, 0x61, 0x85, 0x00, 0xd4, 0x3d]);

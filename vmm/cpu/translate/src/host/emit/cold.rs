@@ -75,6 +75,11 @@ impl Emitter {
                 self.asm.bytes(&i64::from(ticks).to_le_bytes());
                 self.asm.bytes(&i64::from(instructions).to_le_bytes());
             }
+            ColdKind::Train {
+                slot,
+                taken,
+                resume,
+            } => self.train(slot, taken, resume),
             ColdKind::Group { group, resume } => {
                 self.cold_check(group, resume, cold.in_guarded_loop, sites);
             }

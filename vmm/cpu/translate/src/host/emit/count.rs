@@ -12,6 +12,9 @@ use crate::host::exit_stub::ExitStubKind;
 use crate::host::shared::Counter;
 use crate::host::stubs::verify_target;
 
+/// The entry of a block that follows the guest's path.
+mod path;
+
 impl Emitter {
     /// The entry for indirect jumps: continues only if S0 is this block's RIP.
     pub(super) fn verify_target(&mut self, rip: u64) {
@@ -65,6 +68,9 @@ impl Emitter {
                 instructions,
                 flags_dead,
             );
+        }
+        if self.follows_path {
+            return self.count_on_path(instructions, flags_dead);
         }
         if let Some(&ticks) = self.rest.first() {
             return self.count_priced(ticks, instructions, flags_dead);

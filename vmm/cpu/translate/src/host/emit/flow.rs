@@ -14,6 +14,9 @@ use crate::guest::mode::Pace;
 use crate::host::asm::{Hole, RCX, RSP, Reg, S0, S1};
 use crate::host::stubs::{distance_to_rcx, jump_cached, jump_cached_to};
 
+/// Updates of branch predictors.
+mod predict;
+
 const PAGE_SHIFT: u32 = 12;
 
 impl Emitter {
@@ -79,13 +82,22 @@ impl Emitter {
         } else {
             self.count_jump(instruction)
         };
+        let predicted = self
+            .path_slot
+            .filter(|_| instruction.is_jcc_short_or_near());
+        if let Some(slot) = predicted {
+            self.predict_jump(slot, instruction.ip(), false);
+        }
         self.jump_to_guest(instruction.next_ip());
         let usual = self.allocation.is_usual() && self.guarded_loop.is_none();
-        let direct = usual && self.is_chainable(target);
+        let direct = usual && self.is_chainable(target) && predicted.is_none();
         if direct && instruction.is_jcc_short_or_near() {
             self.link_from(taken, target);
         } else {
             self.asm.land(taken);
+            if let Some(slot) = predicted {
+                self.predict_jump(slot, instruction.ip(), true);
+            }
             self.jump_to_guest(target);
         }
     }
@@ -151,6 +163,9 @@ impl Emitter {
         }
         self.move_stack(-8);
         self.end_access(access);
+        if self.follows_path {
+            self.expect_return_to(address);
+        }
     }
 
     pub(super) fn ret(&mut self, instruction: &Instruction, follow: Follow, flags_dead: bool) {
@@ -163,6 +178,9 @@ impl Emitter {
         self.asm.load_operand(S0, operand);
         self.move_stack(8 + extra);
         self.end_access(access);
+        if self.follows_path {
+            self.predict_return();
+        }
         match follow {
             Follow::Return(expected) => self.expect_return(expected),
             Follow::Predicted(expected) => {
@@ -211,6 +229,7 @@ impl Emitter {
                 self.asm.mov(S0, source);
             }
         }
+        self.predict_target(instruction.ip());
         self.jump_cached();
     }
 
@@ -223,6 +242,7 @@ impl Emitter {
         }
         self.push_return_address(instruction.next_ip(), flags_dead);
         self.asm.load(S0, at::CARRIED);
+        self.predict_target(instruction.ip());
         self.jump_cached();
     }
 }

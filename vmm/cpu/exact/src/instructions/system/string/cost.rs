@@ -73,7 +73,11 @@ impl ExactVcpu {
             _ => done,
         };
         if let Some(accounting) = &self.accounting {
-            let ticks = accounting.prices.of_elements(units, u64::from(paid));
+            let ticks = match &accounting.path {
+                Some(path) if op.operation.writes() => path.written(done * op.size as u64),
+                Some(path) => path.elements(done),
+                None => accounting.prices.of_elements(units, u64::from(paid)),
+            };
             self.context.count -= ticks as i64;
         }
     }

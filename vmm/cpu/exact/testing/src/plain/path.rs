@@ -1,0 +1,174 @@
+//! A simple implementation of the processor model: blocks, contexts and predictors, instruction by instruction.
+//!
+//! Costs of blocks are those of `belljar-pipeline`; which block runs after which context is worked out here.
+
+use belljar_cpu::{InstructionSet, PAGE_SIZE, Registers};
+use belljar_pipeline::paths::{BlockSource, Paths, TimingBlockId};
+use belljar_pipeline::processor::Processor;
+use belljar_translate::context::path::{COUNTERS, RETURNS, TARGETS, jump_term};
+use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode, options};
+use belljar_translate::guest::features::Features;
+use iced_x86::{Decoder, FlowControl as F, Instruction, Mnemonic as M};
+
+/// The block that runs, with its ticks after its context.
+struct Running {
+    block: TimingBlockId,
+    instructions: Vec<Instruction>,
+    index: usize,
+    ticks: u64,
+}
+
+/// The path of a program.
+pub(super) struct PlainPath {
+    code: Vec<u8>,
+    base: u64,
+    features: Features,
+    paths: Paths,
+    context: Vec<(TimingBlockId, bool)>,
+    running: Option<Running>,
+    history: u64,
+    counters: Vec<u8>,
+    targets: Vec<u64>,
+    returns: Vec<u64>,
+    bytes_per_cycle: u64,
+}
+
+impl PlainPath {
+    /// The path of `code` at `base`, from nothing on.
+    pub(super) fn new(
+        processor: &std::sync::Arc<Processor>,
+        set: &InstructionSet,
+        code: &[u8],
+        base: u64,
+    ) -> Self {
+        Self {
+            code: code.to_vec(),
+            base,
+            features: Features::new(set),
+            paths: Paths::new(processor.clone()),
+            context: Vec::new(),
+            running: None,
+            history: 0,
+            counters: vec![1; COUNTERS],
+            targets: vec![0; TARGETS],
+            returns: Vec::new(),
+            bytes_per_cycle: processor.text.bytes_per_cycle.into(),
+        }
+    }
+
+    /// The ticks of `instruction`, after which RIP is `next`; a string instruction has `elements` elements.
+    pub(super) fn ticks(
+        &mut self,
+        instruction: &Instruction,
+        before: &Registers,
+        next: u64,
+        elements: u64,
+    ) -> u64 {
+        let mut running = match self.running.take() {
+            Some(running) => running,
+            None => self.begin(before.rip),
+        };
+        let (count, at) = (running.instructions.len() as u64, running.index as u64);
+        let mut ticks = running.ticks * (at + 1) / count - running.ticks * at / count;
+        ticks += match instruction.mnemonic() {
+            M::Movsb => (elements * 1000).div_ceil(self.bytes_per_cycle),
+            M::Scasw => elements * 1000,
+            _ => 0,
+        };
+        running.index += 1;
+        let continues = running.instructions.get(running.index).map(Instruction::ip) == Some(next);
+        if continues {
+            self.running = Some(running);
+            return ticks;
+        }
+        if self.paths.block(running.block).serialises() {
+            self.context.clear();
+        } else if self.mispredicts(instruction, next) {
+            self.context = vec![(running.block, true)];
+        } else {
+            self.context.push((running.block, false));
+        }
+        ticks
+    }
+
+    fn begin(&mut self, rip: u64) -> Running {
+        let guest = self.decode(rip);
+        let start = (rip - self.base) as usize;
+        let bytes = &self.code[start..start + (guest.bytes.1 - guest.bytes.0) as usize];
+        let source = BlockSource {
+            rip,
+            bits: 64,
+            count: guest.instructions.len() as u16,
+            bytes: bytes.into(),
+        };
+        let mut decoder = Decoder::with_ip(64, bytes, rip, options(&self.features));
+        let instructions: Vec<Instruction> = decoder.iter().collect();
+        assert_eq!(instructions.len(), guest.instructions.len());
+        let block = self.paths.block_of(source, |_| instructions.clone());
+        let context = self.paths.context_of(&self.context);
+        let edge = self.paths.edge_of(context, block);
+        Running {
+            block,
+            instructions,
+            index: 0,
+            ticks: self.paths.edge(edge).ticks.into(),
+        }
+    }
+
+    fn decode(&self, rip: u64) -> GuestBlock {
+        let start = (rip - self.base) as usize;
+        let mut rest = self.code[start..].to_vec();
+        // Memory behind the code is zero.
+        rest.resize(2 * PAGE_SIZE as usize, 0);
+        let left = (PAGE_SIZE - rip % PAGE_SIZE) as usize;
+        if let Decoded::Block(block) = decode(rip, &rest[..left], MAX_INSTRUCTIONS, &self.features)
+        {
+            return block;
+        }
+        match decode(rip, &rest, 1, &self.features) {
+            Decoded::Block(block) => block,
+            Decoded::Crosses => panic!("an instruction crosses two pages"),
+        }
+    }
+
+    fn mispredicts(&mut self, instruction: &Instruction, next: u64) -> bool {
+        let rip = instruction.ip();
+        let after = instruction.next_ip();
+        match instruction.flow_control() {
+            F::ConditionalBranch => {
+                let taken = next != after;
+                let at = (self.history + jump_term(rip, COUNTERS)) as usize % COUNTERS;
+                let counter = &mut self.counters[at];
+                let predicted = *counter >= 2;
+                *counter = if taken {
+                    (*counter + 1).min(3)
+                } else {
+                    counter.saturating_sub(1)
+                };
+                self.history = (self.history << 1 | u64::from(taken)) % COUNTERS as u64;
+                predicted != taken
+            }
+            F::Call => {
+                self.call(after);
+                false
+            }
+            F::IndirectCall => {
+                self.call(after);
+                self.indirect(rip, next)
+            }
+            F::IndirectBranch => self.indirect(rip, next),
+            F::Return => self.returns.pop() != Some(next),
+            _ => false,
+        }
+    }
+
+    fn call(&mut self, after: u64) {
+        self.returns.push(after);
+        assert!(self.returns.len() <= RETURNS, "the stack wraps around");
+    }
+
+    fn indirect(&mut self, rip: u64, next: u64) -> bool {
+        let at = (self.history + jump_term(rip, TARGETS)) as usize % TARGETS;
+        std::mem::replace(&mut self.targets[at], next) != next
+    }
+}

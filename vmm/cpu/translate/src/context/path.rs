@@ -1,0 +1,63 @@
+//! The guest's path, under a processor model: the present context, predictors, and the expected context of each block.
+//!
+//! Translated code adds a block's ticks from its slot if the present context is the slot's, and leaves otherwise; it
+//! updates the predictors at each jump. The engine fills slots, and saves predictors and path.
+
+/// Entries of the table of conditional jumps, of indirect jumps, and of the stack of returns; powers of two.
+pub const COUNTERS: usize = 1 << 14;
+/// See [`COUNTERS`].
+pub const TARGETS: usize = 1 << 10;
+/// See [`COUNTERS`].
+pub const RETURNS: usize = 1 << 5;
+
+/// The highest value of a counter: a jump that is always taken.
+pub(crate) const TAKEN: u8 = 3;
+/// The value of a counter at the beginning: not taken, but the first exception changes the prediction.
+const UNKNOWN: u8 = 1;
+
+/// A block after the context that it was last entered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct PathSlot {
+    /// Added to the budget and to the count of instructions at the block's entry.
+    pub charge: [i64; 2],
+    /// The context before the block; zero for none.
+    pub expected: u64,
+    /// The context after the block.
+    pub next: u64,
+    /// The context after the block if its last jump is mispredicted.
+    pub mispredicted: u64,
+    /// The engine's number for the block after this context.
+    pub edge: u64,
+}
+
+/// Branch predictors: functions of the executed jumps alone.
+#[repr(C)]
+pub struct Predictor {
+    /// The directions of the last conditional jumps, the newest one in bit 0.
+    pub history: u64,
+    /// The index of the last return address.
+    pub top: u64,
+    /// Of conditional jumps, by RIP and history: taken from 2 on.
+    pub counters: [u8; COUNTERS],
+    /// Of indirect jumps, by RIP and history: the last target.
+    pub targets: [u64; TARGETS],
+    /// Return addresses of the last calls.
+    pub returns: [u64; RETURNS],
+}
+
+impl Predictor {
+    /// Forgets all jumps.
+    pub fn begin(&mut self) {
+        (self.history, self.top) = (0, 0);
+        self.counters.fill(UNKNOWN);
+        self.targets.fill(0);
+        self.returns.fill(0);
+    }
+}
+
+/// The term by which the jump at `rip` adds to the history for its index in a table of `entries`.
+pub fn jump_term(rip: u64, entries: usize) -> u64 {
+    let bits = entries.ilog2();
+    (rip ^ rip >> bits ^ rip >> (2 * bits)) & (entries as u64 - 1)
+}

@@ -1,0 +1,67 @@
+//! The entry of a block under a processor model.
+//!
+//! The block's slot has its ticks after the context with which it was last entered. With another context it leaves, to
+//! be entered again when the slot is filled. An instruction that runs by itself is charged by the engine.
+
+use super::super::Emitter;
+use crate::context::{PIECE_SLOT, at};
+use crate::guest::mode::Pace;
+use crate::host::asm::{S0, S1};
+use crate::host::exit_stub::ExitStubKind;
+use crate::host::shared::Counter;
+
+/// The low nibble of JNE.
+const CONDITION_NOT_EQUAL: u8 = 5;
+
+impl Emitter {
+    /// Leaves unless the present context is the block's slot's. Afterwards, live flags are saved.
+    pub(in super::super) fn check_path(&mut self, heat: Option<u32>, flags_dead: bool) {
+        self.path_slot = None;
+        if self.free {
+            return;
+        }
+        if self.mode.pace == Pace::Piece(0) {
+            self.path_slot = Some(PIECE_SLOT);
+            return;
+        }
+        self.path_slot = heat;
+        if !flags_dead && !self.flags_kept {
+            self.keep_flags();
+        }
+        let hole = match heat {
+            Some(heat) => {
+                self.asm.load(S1, at::PATH);
+                self.asm.cmp_slot(S1, at::path_expected(heat));
+                self.asm.jump_if(CONDITION_NOT_EQUAL)
+            }
+            // Without a slot, it never runs as a whole.
+            None => self.asm.jump(),
+        };
+        self.leave_from(hole, ExitStubKind::Path, false);
+    }
+
+    /// Charges the block, and leaves if the budget does not cover it; otherwise its end is the present context.
+    pub(super) fn count_on_path(&mut self, instructions: i32, flags_dead: bool) {
+        let Some(slot) = self.path_slot.filter(|&slot| slot != PIECE_SLOT) else {
+            // The engine has charged the ticks.
+            return match self.counter() {
+                Counter::Xmm31 => self.add_pair(0, instructions),
+                _ => self.add_in_memory(at::RETIRED, instructions),
+            };
+        };
+        let charge = at::path_charge(slot);
+        if self.counter() == Counter::Xmm31 {
+            self.asm.add_pair_to_xmm31(charge);
+        } else {
+            for (counter, by) in [(at::RETIRED, charge + 8), (at::COUNT, charge)] {
+                self.asm.load(S0, counter);
+                self.asm.load(S1, by);
+                self.asm.lea_sum(S1, S0, S1, 0);
+                self.asm.store(counter, S1);
+            }
+        }
+        self.leave_if_overdrawn(flags_dead);
+        self.asm.load(S1, at::path_next(slot));
+        self.asm.store(at::PATH, S1);
+    }
+}
