@@ -8,6 +8,8 @@
 mod calls;
 /// Digests of whole runs, stored in the tree: the same on every host.
 mod digest;
+/// Runs that are killed after a checkpoint and resumed.
+mod interruption;
 /// A lab of physical hosts on one machine, with Debian's Slurm and sshd.
 pub mod lab;
 /// A machine with KVM for tests.
@@ -144,7 +146,19 @@ impl Dir {
 
     /// As [`start`](Self::start), with more arguments.
     pub fn start_with(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Child {
+        self.start_under(&[], scenario, out, more)
+    }
+
+    /// As [`start_with`](Self::start_with), with these variables in the environment.
+    fn start_under(
+        &self,
+        variables: &[(&str, &str)],
+        scenario: &Scenario,
+        out: &str,
+        more: &[&str],
+    ) -> Child {
         self.run_command(scenario, out, more)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
