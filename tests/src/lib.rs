@@ -8,6 +8,8 @@
 mod calls;
 /// Digests of whole runs, stored in the tree: the same on every host.
 mod digest;
+/// Runs that are killed after a checkpoint and resumed.
+mod interruption;
 /// A lab of physical hosts on one machine, with Debian's Slurm and sshd.
 pub mod lab;
 /// A machine with KVM for tests.
@@ -100,6 +102,20 @@ impl Dir {
         ended(&mut self.command(arguments))
     }
 
+    /// `belljar run` of `scenario` into the folder `out`, on one host thread unless `more` has another number.
+    ///
+    /// Tests run at the same time, one for each processor: a second thread waits for the first one and costs
+    /// a quarter more processor time.
+    fn run_command(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Command {
+        let file = self.write(&format!("{out}.toml"), &scenario.text());
+        let mut command = self.command(&["run", file.to_str().expect("a plain path")]);
+        command.args(["--quiet", "--out", out]).args(more);
+        if !more.contains(&"--threads") {
+            command.args(["--threads", "1"]);
+        }
+        command
+    }
+
     /// Runs `scenario` into the folder `out`.
     pub fn run(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Outcome {
         self.run_under(&[], scenario, out, more)
@@ -113,16 +129,7 @@ impl Dir {
         out: &str,
         more: &[&str],
     ) -> Outcome {
-        let file = self.write(&format!("{out}.toml"), &scenario.text());
-        let mut arguments = vec![
-            "run",
-            file.to_str().expect("a plain path"),
-            "--quiet",
-            "--out",
-            out,
-        ];
-        arguments.extend_from_slice(more);
-        let mut command = self.command(&arguments);
+        let mut command = self.run_command(scenario, out, more);
         let (stdout, stderr, code) = ended(command.envs(variables.iter().copied()));
         Outcome::new(self.path(out), stdout, stderr, code)
     }
@@ -139,19 +146,23 @@ impl Dir {
 
     /// As [`start`](Self::start), with more arguments.
     pub fn start_with(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Child {
-        let file = self.write(&format!("{out}.toml"), &scenario.text());
-        self.command(&[
-            "run",
-            file.to_str().expect("a plain path"),
-            "--quiet",
-            "--out",
-            out,
-        ])
-        .args(more)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("belljar starts")
+        self.start_under(&[], scenario, out, more)
+    }
+
+    /// As [`start_with`](Self::start_with), with these variables in the environment.
+    fn start_under(
+        &self,
+        variables: &[(&str, &str)],
+        scenario: &Scenario,
+        out: &str,
+        more: &[&str],
+    ) -> Child {
+        self.run_command(scenario, out, more)
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("belljar starts")
     }
 }
 

@@ -11,6 +11,9 @@ pub(crate) mod dependencies;
 /// Facts of the code that pages state.
 #[cfg(test)]
 mod facts;
+/// Test harnesses of libraries.
+#[cfg(test)]
+mod harnesses;
 /// Directions of dependencies between top folders.
 #[cfg(test)]
 mod layers;

@@ -13,9 +13,7 @@ fn threads_and_repetition_change_no_byte() {
         dir.run(&scenario, out, &["--threads", threads, "--pcap", "all"])
             .success()
     };
-    let (one, two, again) = (run("one", "1"), run("two", "2"), run("again", "2"));
-    one.assert_same(&two);
-    one.assert_same(&again);
+    run("one", "1").assert_same(&run("two", "2"));
 }
 
 /// With a thread for each, busy nodes run on without rounds.
@@ -55,14 +53,14 @@ fn rounds(run: &Outcome) -> u64 {
 #[test]
 fn where_turns_are_cut_changes_no_byte() {
     let Some(dir) = Dir::new() else { return };
-    let command = "for i in 1 2 3; do mpiexec.hydra -n 4 counters; done; date";
+    let command = "mpiexec.hydra -n 4 counters; date";
     let network = "[network]\ntopology = \"tree\"\nfanout = 2\nstatistics = \"1 ms\"";
     let scenario = Scenario::new(4, command).with(network);
     let all = ["--pcap", "all"];
     let by_two = ["--pcap", "all", "--threads", "2"];
     let plain = dir.run(&scenario, "plain", &by_two).success();
     // With four threads nodes run past the ends of their turns.
-    for (seed, threads) in [("1", "2"), ("2", "4"), ("3", "4")] {
+    for (seed, threads) in [("1", "2"), ("2", "4")] {
         let variables = [("BELLJAR_ROUGH_ROUNDS", seed)];
         let all = [&all[..], &["--threads", threads]].concat();
         let rough = dir.run_under(&variables, &scenario, seed, &all).success();

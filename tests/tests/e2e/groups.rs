@@ -1,10 +1,8 @@
 //! Different nodes in one run, by `[[nodes.group]]`.
 
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::Duration;
 
-use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
+use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
 use crate::mpirun::compiled;
@@ -43,6 +41,9 @@ const CLOCKS: [&str; 2] = [
     "--set",
     "nodes.group=[{ name = \"new\", count = 2, clock = \"3 GHz\" }, { name = \"old\", count = 2, clock = \"1 GHz\" }]",
 ];
+
+/// Two hosts, simulated by processes.
+const LOCAL: [&str; 6] = ["--launch", "local", "--hosts", "a,b", "--threads", "1"];
 
 fn halves() -> Option<(Dir, Scenario)> {
     let dir = Dir::new()?;
@@ -155,31 +156,12 @@ fn threads_hosts_and_resuming_change_no_byte() {
         return;
     };
     let with = |more: &[&'static str]| [&CLOCKS[..], more].concat();
-    let run = |out: &str, more: &[&'static str]| dir.run(&scenario, out, &with(more)).success();
-    let one = run("one", &["--threads", "1"]);
-    one.assert_same(&run("two", &["--threads", "2"]));
-    let local = ["--launch", "local", "--hosts", "a,b", "--threads", "1"];
-    one.assert_same(&run("hosts", &local));
+    let one = dir.run(&scenario, "one", &with(&["--threads", "1"]));
+    let one = one.success();
+    // Each host has nodes of both groups.
     let crossed = ["--place", "a=0,2", "--place", "b=1,3"];
-    one.assert_same(&run("crossed", &[&local[..], &crossed].concat()));
-    one.assert_same(&resumed(&dir, &scenario, "killed", &CLOCKS));
-}
-
-/// The run of `scenario` that was killed after its second checkpoint and resumed.
-pub(crate) fn resumed(dir: &Dir, scenario: &Scenario, out: &str, more: &[&str]) -> Outcome {
-    let mut child = dir.start_with(scenario, out, more);
-    let folder = dir.path(&format!("{out}.incomplete"));
-    let kept = (0..4800).any(|_| {
-        thread::sleep(Duration::from_millis(25));
-        newest_checkpoint(&folder) >= Some(2)
-    });
-    assert!(kept, "no checkpoint came");
-    child.kill().expect("a child");
-    child.wait().expect("a child");
-    assert!(folder.exists(), "it was over before it was killed");
-    let (_, error, code) = dir.call(&["resume", out, "--quiet"]);
-    assert_eq!(code, Some(0), "{error}");
-    dir.outcome(out)
+    dir.run_to_checkpoint(&scenario, "two", 2, &with(&["--threads", "2"]));
+    one.assert_same(&dir.resume("two", &[&LOCAL[..], &crossed].concat()));
 }
 
 #[test]
@@ -218,9 +200,7 @@ fn groups_boot_their_own_images_and_one_program_runs_on_all() {
     let Some((dir, scenario)) = images() else {
         return;
     };
-    let with = |more: &[&'static str]| [&IMAGES[..], more].concat();
-    let run = |out: &str, more: &[&'static str]| dir.run(&scenario, out, &with(more)).success();
-    let one = run("one", &[]);
+    let one = dir.run(&scenario, "one", &IMAGES).success();
     let told = one.text("stdout");
     for (node, found) in [(0, 1), (1, 1), (2, 0), (3, 0)] {
         let line = format!("node{node}: {found}\n");
@@ -234,9 +214,8 @@ fn groups_boot_their_own_images_and_one_program_runs_on_all() {
     let sites: Value = serde_json::from_str(&sites).expect("JSON");
     let text = sites.to_string();
     assert!(text.contains("\"main\""), "{text}");
-    let local = ["--launch", "local", "--hosts", "a,b", "--threads", "1"];
-    one.assert_same(&run("hosts", &local));
-    one.assert_same(&resumed(&dir, &scenario, "killed", &IMAGES));
+    dir.run_to_checkpoint(&scenario, "two", 2, &IMAGES);
+    one.assert_same(&dir.resume("two", &LOCAL));
     let (told, error, code) = dir.call(&["check", "one/scenario.toml"]);
     assert_eq!(code, Some(0), "{error}");
     let said = "group tested: image bookworm-smp: 2 x";

@@ -2,7 +2,6 @@
 
 use belljar_tests::{Dir, Outcome, Scenario};
 
-use crate::groups::resumed;
 use crate::mpirun::compiled;
 
 /// Detects gaps in its execution by the time stamp counter, as benchmarks of noise do ("selfish detour"):
@@ -124,8 +123,9 @@ fn noise_slows_many_nodes_that_wait_for_each_other_more_than_few() {
     let Some(dir) = Dir::new() else { return };
     let keys = "period = \"1 ms\", length = \"50 us\"";
     let together = format!("{keys}, synchronised = true");
-    let slower = |nodes: u32, keys: &str, name: &str| {
-        let (quiet, _) = allreduce(&dir, nodes, &format!("quiet{name}"), None);
+    let quiet = |nodes| allreduce(&dir, nodes, &format!("quiet{nodes}"), None).0;
+    let [quiet_two, quiet_eight] = [2, 8].map(quiet);
+    let slower = |nodes: u32, quiet: f64, keys: &str, name: &str| {
         let (noisy, run) = allreduce(&dir, nodes, &format!("noisy{name}"), Some(keys));
         let summary = run.summary();
         let of = |key: &str| {
@@ -136,9 +136,10 @@ fn noise_slows_many_nodes_that_wait_for_each_other_more_than_few() {
         assert!(of("detours") > 10 && of("stolen_ps") <= of("detours") * 50_000_000);
         noisy / quiet
     };
-    let [two, eight] = [slower(2, keys, "2"), slower(8, keys, "8")];
+    let two = slower(2, quiet_two, keys, "2");
+    let eight = slower(8, quiet_eight, keys, "8");
     assert!(two > 1.02 && eight > 1.3 * two - 0.3, "{two} {eight}");
-    let synchronised = slower(8, &together, "8t");
+    let synchronised = slower(8, quiet_eight, &together, "8t");
     assert!(
         synchronised < 1.0 + 0.7 * (eight - 1.0),
         "{synchronised} {eight}"
@@ -156,10 +157,9 @@ fn threads_hosts_and_resuming_change_no_byte() {
     let with = |more: &[&'static str]| [&words(&options)[..], more].concat();
     let run = |out: &str, more: &[&'static str]| dir.run(&scenario, out, &with(more)).success();
     let one = run("one", &["--threads", "1"]);
-    one.assert_same(&run("two", &["--threads", "2"]));
+    dir.run_to_checkpoint(&scenario, "two", 2, &with(&["--threads", "2"]));
     let local = ["--launch", "local", "--hosts", "a,b", "--threads", "1"];
-    one.assert_same(&run("hosts", &local));
-    one.assert_same(&resumed(&dir, &scenario, "killed", &words(&options)));
+    one.assert_same(&dir.resume("two", &local));
     let other = run("other", &["--set", "seed=2"]);
     let stolen = |run: &Outcome| run.summary()["nodes"][1]["noise"]["stolen_ps"].as_u64();
     assert_ne!(stolen(&one), stolen(&other));

@@ -64,8 +64,8 @@ fn lengths(dir: &Dir, out: &str) -> Vec<u64> {
     lengths
 }
 
-fn run(dir: &Dir, scenario: &Scenario, out: &str, threads: &str) -> Outcome {
-    let more = ["--threads", threads, "--set", COSTS, "--set", CACHES];
+fn run(dir: &Dir, scenario: &Scenario, out: &str) -> Outcome {
+    let more = ["--set", COSTS, "--set", CACHES];
     dir.run(scenario, out, &more).success()
 }
 
@@ -74,8 +74,7 @@ fn parts_add_up_and_grow_with_what_no_cache_holds() {
     let Some(dir) = Dir::new() else { return };
     let command = "for kib in 8 256 4096; do mpiexec.hydra -n 2 sweep $kib 300000; done";
     let scenario = Scenario::new(2, command);
-    let one = run(&dir, &scenario, "one", "1");
-    one.assert_same(&run(&dir, &scenario, "two", "2"));
+    let one = run(&dir, &scenario, "one");
     let found = cpi(&dir, "one");
     assert_eq!(found.len(), 6, "{found:?}");
     let mut totals: Vec<u64> = Vec::new();
@@ -145,17 +144,17 @@ fn looking_at_states_changes_nothing_under_a_time_model() {
 }
 
 #[test]
-fn tracing_moves_no_cycle_under_a_time_model() {
+fn tracing_and_threads_move_no_cycle_under_a_time_model() {
     let Some(dir) = Dir::new() else { return };
     let scenario = Scenario::new(2, "mpiexec.hydra -n 2 pingpong 2; date +%N");
-    let run = |out, enabled| {
-        let more = ["--set", COSTS, "--set", CACHES, "--set", enabled];
-        dir.run(&scenario, out, &more).success()
+    let run = |out, enabled, threads| {
+        let model = ["--set", COSTS, "--set", CACHES];
+        let more = ["--set", enabled, "--threads", threads];
+        dir.run(&scenario, out, &[model, more].concat()).success()
     };
-    let (on, off) = (
-        run("on", "trace.enabled=true"),
-        run("off", "trace.enabled=false"),
-    );
+    let on = run("on", "trace.enabled=true", "1");
+    on.assert_same(&run("two", "trace.enabled=true", "2"));
+    let off = run("off", "trace.enabled=false", "1");
     assert_eq!(on.console(0), off.console(0));
     assert_eq!(on.summary()["nodes"], off.summary()["nodes"]);
 }

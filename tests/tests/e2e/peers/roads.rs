@@ -12,17 +12,13 @@ use super::jobs::{Job, Mpi, Needs, scenario};
 use super::{SOME, suite};
 
 /// Programs whose calls do not depend on time.
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 6] = [
     "attr/attrt",
-    "coll/allgather2",
     "coll/neighb_alltoallw",
-    "comm/dup",
     "comm/cmsplit",
-    "datatype/blockindexed_misc",
     "errhan/commcall",
     "group/groupcreate",
     "pt2pt/sendall",
-    "topo/cartcreates",
 ];
 
 /// Functions that programs poll.
@@ -109,7 +105,7 @@ fn probes_and_the_library_record_the_same_calls_of_peers() {
     assert_eq!(jobs.len(), PROGRAMS.len());
     let scenario = scenario(Mpi::Mpich, 4, SOME, &jobs, &Needs::default());
     let calls = agree(&dir, &scenario);
-    assert!(calls > 1000, "only {calls} calls");
+    assert!(calls > 500, "only {calls} calls");
 }
 
 #[test]

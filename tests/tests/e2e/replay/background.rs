@@ -1,10 +1,8 @@
 //! Traced jobs that share the network with running nodes.
 
 use std::fs;
-use std::thread;
-use std::time::Duration;
 
-use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
+use belljar_tests::{Dir, Outcome, Scenario};
 use serde_json::Value;
 
 use crate::mpirun::compiled;
@@ -106,27 +104,15 @@ fn neighbours_slow_nodes_down_and_nodes_slow_neighbours_down() {
 fn threads_cut_turns_hosts_and_broken_off_runs_change_no_byte() {
     let Some(dir) = traced() else { return };
     let scenario = beside(&dir, 40);
-    let run = |out: &str, more: &[&str]| dir.run(&scenario, out, more).success();
-    let one = run("one", &["--threads", "1"]);
-    one.assert_same(&run("two", &["--threads", "2"]));
+    let one = dir.run(&scenario, "one", &["--threads", "1"]).success();
     let rough = [("BELLJAR_ROUGH_ROUNDS", "7")];
     let rough = dir.run_under(&rough, &scenario, "rough", &["--threads", "2"]);
     one.assert_same(&rough.success());
-    let local = ["--launch", "local", "--threads", "1", "--hosts", "a,b"];
-    one.assert_same(&run("apart", &local));
-    let folder = dir.path("broken.incomplete");
-    let mut broken = dir.start_with(&scenario, "broken", &["--threads", "1"]);
-    while newest_checkpoint(&folder) < Some(2) {
-        thread::sleep(Duration::from_millis(5));
-    }
-    broken.kill().unwrap();
-    broken.wait().unwrap();
-    assert!(folder.exists(), "the run was over before it was broken off");
+    dir.run_to_checkpoint(&scenario, "broken", 2, &["--threads", "2"]);
     // The prepared job is in the run's directory: the traced run is not needed any more.
     fs::rename(dir.path("traced"), dir.path("elsewhere")).unwrap();
-    let (_, error, code) = dir.call(&["resume", "broken", "--quiet"]);
-    assert_eq!(code, Some(0), "{error}");
-    one.assert_same(&dir.outcome("broken"));
+    let local = ["--launch", "local", "--threads", "1", "--hosts", "a,b"];
+    one.assert_same(&dir.resume("broken", &local));
 }
 
 #[test]

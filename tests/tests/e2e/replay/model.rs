@@ -51,6 +51,9 @@ int main(int argc, char **argv)
 }
 "#;
 
+/// Bytes of all ranks together.
+const SIZE: u32 = 32768;
+
 fn run(dir: &Dir, nodes: u32, total: u32) -> String {
     let out = format!("run-{nodes}-{total}");
     let command = format!("mpiexec.hydra -n {nodes} ./program {total}");
@@ -104,7 +107,7 @@ fn a_model_of_small_runs_makes_a_larger_one() {
     if !compiled(&dir, "mpicc.mpich", "program", PROGRAM, &["-O1"]) {
         return;
     }
-    let runs = [(2, 65536), (4, 65536), (8, 65536), (4, 32768)];
+    let runs = [(2, SIZE), (4, SIZE), (8, SIZE), (4, SIZE / 2)];
     let runs = runs.map(|(nodes, total)| format!("{}={total}", run(&dir, nodes, total)));
     let words: Vec<&str> = runs.iter().map(String::as_str).collect();
     let fitted = told(
@@ -113,21 +116,27 @@ fn a_model_of_small_runs_makes_a_larger_one() {
     );
     assert_eq!(fitted["classes"], 1, "{fitted}");
     let made = [
-        "model", "generate", "a.model", "--nodes", "16", "--size", "65536", "--out", "made",
+        "model",
+        "generate",
+        "a.model",
+        "--nodes",
+        "16",
+        "--size",
+        &SIZE.to_string(),
+        "--out",
+        "made",
         "--json",
     ];
     assert_eq!(told(&dir, &made)["ranks"], 16);
-    let (is, was) = (
-        functions(&dir, "made"),
-        functions(&dir, &run(&dir, 16, 65536)),
-    );
+    let large = run(&dir, 16, SIZE);
+    let (is, was) = (functions(&dir, "made"), functions(&dir, &large));
     let moved = |all: &Functions| -> Vec<(String, (u64, u64, u64))> {
         all.iter()
             .map(|(name, (moved, _))| (name.clone(), *moved))
             .collect()
     };
     assert_eq!(moved(&is), moved(&was));
-    let ratio = between_barriers(&dir, "made") / between_barriers(&dir, "run-16-65536");
+    let ratio = between_barriers(&dir, "made") / between_barriers(&dir, &large);
     // From 2, 4 and 8 nodes, whose messages use other protocols than with 16; docs/model.md has the accuracy with more runs.
     assert!((0.7..1.3).contains(&ratio), "{ratio}: {is:?} {was:?}");
     // Every command accepts it.
@@ -181,7 +190,7 @@ fn is_a_motif(dir: &Dir, made: &Functions) {
     let mut motif = Command::new(folder.join("motif"));
     let output = motif
         .current_dir(&folder)
-        .args(["16", "65536"])
+        .args(["16", &SIZE.to_string()])
         .output()
         .unwrap();
     let done: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -211,5 +220,5 @@ fn is_a_motif(dir: &Dir, made: &Functions) {
         "{done}"
     );
     // A thread's own time: the model's time between calls, without spread.
-    assert!(done["computed_ns"].as_u64() > Some(1_000_000), "{done}");
+    assert!(done["computed_ns"].as_u64() > Some(250_000), "{done}");
 }

@@ -54,7 +54,8 @@ fn open_mpi_sends_what_its_own_monitoring_counts() {
     if !compiled(&dir, "mpicc.openmpi", "all", ALL, &flags) {
         return;
     }
-    // Its rules do not depend on the placement: two ranks on each node send the same.
+    // Its rules do not depend on the placement: two ranks on each node send the same, here by the operations whose rules
+    // depend on the reduction.
     for (nodes, program) in [(4, &["./all"][..]), (2, &["./all", "ordered"])] {
         let Some(counted) = counted(&dir, program) else {
             return;

@@ -89,40 +89,61 @@ fn agree(dir: &Dir, scenario: &Scenario, out: &str) -> Vec<Match> {
     printed
 }
 
-fn agree_on(library: &str, nodes: u32) {
+/// A process on each node, recorded by probes and by the library; the run by probes also with an interruption.
+fn agree_across_nodes(library: &str) {
     let Some(dir) = Dir::new() else { return };
     if !compile(&dir, library) {
         return;
     }
-    let scenario = scenario(library, 5, nodes);
+    let scenario = scenario(library, 4, 4);
+    agree(
+        &dir,
+        &scenario.clone().with("[trace]\nlibrary = true"),
+        "library",
+    );
+    let scenario = scenario.with("[checkpoint]\nevery = \"5 ms\"");
+    let expected = agree(&dir, &scenario, "whole");
+    let run = dir.start(&scenario, "broken");
+    if kill_amid_messages(&dir, run, "broken") {
+        dir.resume("broken", &["--threads", "1"]);
+    }
+    assert_eq!(recorded(&dir, "broken"), expected);
+    dir.outcome("whole").assert_same(&dir.outcome("broken"));
+}
+
+/// Processes that share nodes, recorded by probes and unrecorded.
+fn agree_on_shared_nodes(library: &str) {
+    let Some(dir) = Dir::new() else { return };
+    if !compile(&dir, library) {
+        return;
+    }
+    let scenario = scenario(library, 5, 2);
     let by_probes = agree(&dir, &scenario, "probes");
-    let quiet = scenario.clone().with("[trace]\nenabled = false");
+    let quiet = scenario.with("[trace]\nenabled = false");
     let untraced = dir.run(&quiet, "untraced", &[]).success();
     assert_eq!(printed(&untraced), by_probes);
     let time = |out: &str| dir.outcome(out).summary()["virtual_time_ps"].clone();
     assert_eq!(time("probes"), time("untraced"));
-    let by_library = scenario.with("[trace]\nlibrary = true");
-    agree(&dir, &by_library, "library");
 }
 
 #[test]
 fn mpich_and_the_trace_agree_on_matches() {
-    agree_on("mpich", 5);
+    agree_across_nodes("mpich");
 }
 
 #[test]
 fn mpich_and_the_trace_agree_where_processes_share_nodes() {
-    agree_on("mpich", 2);
+    agree_on_shared_nodes("mpich");
 }
 
 #[test]
 fn open_mpi_and_the_trace_agree_on_matches() {
-    agree_on("openmpi", 5);
+    agree_across_nodes("openmpi");
 }
 
 #[test]
 fn open_mpi_and_the_trace_agree_where_processes_share_nodes() {
-    agree_on("openmpi", 2);
+    agree_on_shared_nodes("openmpi");
 }
 
 #[test]
@@ -147,24 +168,4 @@ fn kill_amid_messages(dir: &Dir, mut run: Child, out: &str) -> bool {
     let _ = run.kill();
     run.wait().expect("a child");
     folder.exists()
-}
-
-#[test]
-fn matches_are_observed_after_a_checkpoint() {
-    let Some(dir) = Dir::new() else { return };
-    for library in ["mpich", "openmpi"] {
-        if !compile(&dir, library) {
-            return;
-        }
-        let scenario = scenario(library, 4, 4).with("[checkpoint]\nevery = \"5 ms\"");
-        let (whole, broken) = (format!("{library}-whole"), format!("{library}-broken"));
-        let expected = agree(&dir, &scenario, &whole);
-        let run = dir.start(&scenario, &broken);
-        if kill_amid_messages(&dir, run, &broken) {
-            let (_, error, code) = dir.call(&["resume", &broken, "--quiet"]);
-            assert_eq!(code, Some(0), "{error}");
-        }
-        assert_eq!(recorded(&dir, &broken), expected);
-        dir.outcome(&whole).assert_same(&dir.outcome(&broken));
-    }
 }
