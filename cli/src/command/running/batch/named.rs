@@ -70,11 +70,16 @@ fn without_variables(line: &str) -> String {
     out + rest
 }
 
-/// Candidates of a word: the word itself, if it has a letter or digit, and its rest after a variable that may be this folder, as in `$SLURM_SUBMIT_DIR/input`.
+/// Candidates of a word: the word itself, if it has a letter or digit, and its rest after variables and `..` at its begin, which may lead back to this folder: as in
+/// `$SLURM_SUBMIT_DIR/input`, and in `../input` after `cd $SLURM_JOB_ID`.
 fn candidates(word: &str) -> impl Iterator<Item = &str> {
-    let here = word.strip_prefix("*/");
     let names = |word: &&str| word.contains(|c: char| c.is_alphanumeric());
-    [Some(word), here].into_iter().flatten().filter(names)
+    let shorter = |word: &&str| {
+        ["*/", "../", "./"]
+            .iter()
+            .find_map(|it| word.strip_prefix(it))
+    };
+    std::iter::successors(Some(word), shorter).filter(names)
 }
 
 /// Adds the file at `path`, or all files of the folder there.
@@ -126,6 +131,8 @@ mod tests {
     fn words_without_letters_name_nothing() {
         let of = |word| candidates(word).collect::<Vec<_>>();
         assert_eq!(of("*/in.lj"), ["*/in.lj", "in.lj"]);
+        let back = ["../../bin/app", "../bin/app", "bin/app"];
+        assert_eq!(of("../../bin/app"), back);
         assert_eq!(of("data_*.inp"), ["data_*.inp"]);
         assert_eq!(of("*"), [""; 0]);
         assert_eq!(of("*/*.*"), [""; 0]);
