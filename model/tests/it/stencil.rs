@@ -143,10 +143,10 @@ fn what_no_run_has_is_refused() {
         assert!(generate(&model, ranks, size, MOST_CALLS).is_err());
     }
     // Ranks and size grow together in these runs, so that classes of ranks disagree about far sizes.
-    let error = generate(&model, 9, 2000.0, MOST_CALLS).unwrap_err();
+    let error = generate(&model, 9, 500.0, MOST_CALLS).unwrap_err();
     assert!(matches!(error, GenerateError::Unmatched(_)), "{error}");
     let model = learned(folder.path(), &[(3, 20), (4, 20), (4, 40), (5, 30)]);
-    let far = generate(&model, 9, 2000.0, MOST_CALLS).unwrap();
+    let far = generate(&model, 9, 500.0, MOST_CALLS).unwrap();
     assert!(
         far.warnings.iter().any(|it| it.contains("beyond")),
         "{:?}",
