@@ -104,7 +104,7 @@ impl Dir {
 
     /// `belljar run` of `scenario` into the folder `out`, on one host thread unless `more` has another number.
     ///
-    /// Tests run at the same time, one for each processor: a second thread waits for the first one and costs
+    /// Tests run at the same time, enough for all processors: a second thread waits for the first one and costs
     /// a quarter more processor time.
     fn run_command(&self, scenario: &Scenario, out: &str, more: &[&str]) -> Command {
         let file = self.write(&format!("{out}.toml"), &scenario.text());

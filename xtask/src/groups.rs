@@ -3,6 +3,8 @@
 //! A group installs and builds the requirements of its tests before they run. Tests whose requirements this machine cannot have are skipped, with the reason. Called by
 //! `main`.
 
+/// Tests of the engine's code.
+mod engine;
 /// Images of the tests of groups.
 mod images;
 /// Seconds of the stages.
@@ -132,7 +134,7 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
     match group {
         Some(Group::Lint) => lint(),
         Some(Group::Unit) => unit(),
-        Some(Group::Differential) => differential(),
+        Some(Group::Differential) => engine::differential(),
         Some(Group::Digests) => end_to_end(&[Group::Digests], &[(GROMACS, "1")]),
         Some(Group::Python) => {
             let binary = prepare(&[])?;
@@ -172,7 +174,7 @@ fn all_stages(stages: &mut Stages) -> Result<()> {
         let machine = scope.spawn(|| in_machine(&binary, &[], OutputForm::Named));
         // The differential tests are among the unit tests of their crate.
         stages.time("unit", unit)?;
-        stages.time("pooled", pooled)?;
+        stages.time("pooled", engine::pooled)?;
         let machine = stages.time("kvm, after unit", || machine.join());
         machine.unwrap_or_else(|_| bail!("the thread of the kvm group panicked"))
     })?;
@@ -228,38 +230,6 @@ fn unit() -> Result<()> {
     let readers: Vec<_> = python.iter().map(|python| (READERS, &**python)).collect();
     let words = ["test", "--workspace", "--no-fail-fast", "--quiet"];
     run_with(&cargo(), &words, &readers)
-}
-
-fn differential() -> Result<()> {
-    let arguments = [
-        "test",
-        "--workspace",
-        "--test",
-        "forms",
-        "--test",
-        "sequences",
-        "--",
-        "--nocapture",
-    ];
-    shell::run(&cargo(), &arguments)?;
-    pooled()
-}
-
-/// The engine's tests of changing, hot and stopped code, with guests that share translations.
-fn pooled() -> Result<()> {
-    let mut arguments = vec!["test", "--quiet", "--workspace"];
-    for test in [
-        "sequences",
-        "kernels",
-        "hostile",
-        "hot",
-        "strides",
-        "timing",
-        "spaces",
-    ] {
-        arguments.extend(["--test", test]);
-    }
-    run_with(&cargo(), &arguments, &[("BELLJAR_POOL", "1")])
 }
 
 /// Enables the test with its own image.
@@ -322,7 +292,15 @@ fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> 
     let package = package.as_deref().map(|path| ("BELLJAR_PACKAGE", path));
     let mut environment = [&[("BELLJAR_BIN", binary)], more].concat();
     environment.extend(package);
-    shell::run_with(&cargo(), &end_to_end_tests(&groups), &environment)
+    let mut arguments = end_to_end_tests(&groups);
+    arguments.extend(["--test-threads".to_owned(), tests_at_once().to_string()]);
+    shell::run_with(&cargo(), &arguments, &environment)
+}
+
+/// Number of end-to-end tests at once: one more than processors, as a run uses one and at times waits for the disk or for
+/// another host.
+fn tests_at_once() -> usize {
+    std::thread::available_parallelism().map_or(2, |processors| processors.get() + 1)
 }
 
 /// Form of a group's output.

@@ -12,19 +12,21 @@ fn hashes(run: &Outcome, instructions: u64) -> (String, String) {
     (words[3].to_owned(), words[4].to_owned())
 }
 
-/// Bisects two runs that differ in one setting, which the state at the found instruction
-/// reveals. The states must be equal before it and differ after it.
-fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
-    let dir = Dir::new()?;
-    let run = |name: &str, every: u64, other: bool| {
-        let every = every.to_string();
-        let mut more = vec!["--state-hash", &every];
-        if other {
-            more.extend(["--set", setting]);
-        }
-        dir.run(scenario, name, &more)
-    };
-    let (one, two) = (run("one", every, false), run("two", every, true));
+/// Two runs that differ in one setting, with hashes of their states each `every` instructions. Their folders begin with
+/// `name`.
+fn pair(dir: &Dir, scenario: &Scenario, name: &str, every: u64, setting: &str) -> [Outcome; 2] {
+    let every = every.to_string();
+    let hashed = ["--state-hash", &every];
+    let other = [&hashed[..], &["--set", setting]].concat();
+    [
+        dir.run(scenario, &format!("{name}-one"), &hashed),
+        dir.run(scenario, &format!("{name}-two"), &other),
+    ]
+}
+
+/// Bisects two runs that differ in one setting. Returns the found instruction, and the report with the state at it.
+fn part(dir: &Dir, scenario: &Scenario, every: u64, setting: &str) -> (u64, String) {
+    let [one, two] = pair(dir, scenario, "whole", every, setting);
     let folders = [one.folder(), two.folder()];
     let folders = folders
         .each_ref()
@@ -37,15 +39,6 @@ fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
         .position(|&word| word == "instruction")
         .expect(&found);
     let instruction: u64 = words[at + 1].parse().expect(&found);
-    let step = |name: &str, to| {
-        let (one, two) = (
-            run(&format!("{name}-one"), to, false),
-            run(&format!("{name}-two"), to, true),
-        );
-        hashes(&one, to) == hashes(&two, to)
-    };
-    assert!(step("before", instruction - 1), "{found}");
-    assert!(!step("after", instruction), "{found}");
     let (same, errors, code) = dir.call(&["bisect", folders[0], folders[0]]);
     assert_eq!(code, Some(0), "{same}{errors}");
     let (found_nothing, errors, code) = dir.call(&["bisect", folders[0], "nowhere"]);
@@ -54,16 +47,23 @@ fn part(scenario: &Scenario, every: u64, setting: &str) -> Option<String> {
         errors.contains("nowhere") && errors.contains("--state-hash"),
         "{errors}"
     );
-    Some(found)
+    (instruction, found)
 }
 
+/// The states of the runs are equal before the found instruction, and differ after it.
 #[test]
 fn runs_of_two_seeds_part_where_randomness_is_drawn() {
+    let Some(dir) = Dir::new() else { return };
     // Long before the workload, which need not start.
     let scenario = Scenario::new(1, "true").booting_each().limited("100 ms");
-    let Some(found) = part(&scenario, 20_000_000, "seed=2") else {
-        return;
+    let (instruction, found) = part(&dir, &scenario, 20_000_000, "seed=2");
+    let equal = |name: &str, at| {
+        let pair = pair(&dir, &scenario, name, at, "seed=2");
+        let [one, two] = pair.map(|run| hashes(&run, at));
+        one == two
     };
+    assert!(equal("before", instruction - 1), "{found}");
+    assert!(!equal("after", instruction), "{found}");
     assert!(
         found.contains("rdseed") || found.contains("rdrand"),
         "{found}"
@@ -73,12 +73,11 @@ fn runs_of_two_seeds_part_where_randomness_is_drawn() {
 
 #[test]
 fn runs_of_two_environments_part_where_the_disk_hands_it_over() {
+    let Some(dir) = Dir::new() else { return };
     let scenario =
         Scenario::new(1, "echo $COLOUR").with("[workload.environment]\nCOLOUR = \"green\"");
     let setting = "workload.environment.COLOUR=brown";
-    let Some(found) = part(&scenario, 200_000_000, setting) else {
-        return;
-    };
+    let (_, found) = part(&dir, &scenario, 200_000_000, setting);
     // The letters before and after the change, from both.
     for letters in ["43 4f 4c 4f 55 52 3d 67", "43 4f 4c 4f 55 52 3d 62"] {
         assert!(found.contains(letters), "{found}");

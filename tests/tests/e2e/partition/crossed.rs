@@ -1,17 +1,16 @@
 //! Combinations of all features that affect virtual time, in small scenarios made from a seed: several processors, networks,
-//! losses, checkpoints, noise, groups of nodes, background jobs, and all kinds of records. Results are equal on one host and on
-//! several, on any number of threads, with randomly cut turns, and after a resumption from a checkpoint.
+//! losses, checkpoints, noise, groups of nodes, background jobs, and all kinds of records. Results are equal on one host and
+//! on several, on any number of threads, with randomly cut turns, and after a resumption from a checkpoint.
 //!
-//! Every `cargo xtask test` runs a few; `BELLJAR_CROSSED=N` runs N of them, and `BELLJAR_SEED` selects others.
+//! Every `cargo xtask test` runs two; `BELLJAR_CROSSED=N` runs N of them, and `BELLJAR_SEED` selects the first one.
 
 use std::fmt::Write;
 
-use belljar_tests::{Dir, Outcome, Scenario, newest_checkpoint};
+use belljar_tests::{Dir, Scenario};
 
-use super::wait_for;
-
-/// Default number of scenarios.
-const FEW: u64 = 3;
+/// Seeds of the default scenarios, which have almost all features between them; profiles and call sites cross hosts and
+/// checkpoints in `trace` and `noise`.
+const FEW: [u64; 2] = [31, 38];
 
 /// Numbers by a seed (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
 struct Numbers(u64);
@@ -127,58 +126,23 @@ fn ways(numbers: &mut Numbers, nodes: u32) -> Vec<String> {
     ways
 }
 
-fn strings(ways: &[String]) -> Vec<&str> {
-    [
-        &["--pcap", "all"],
-        ways.iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .as_slice(),
-    ]
-    .concat()
-}
-
-/// Runs the scenario of `seed` in all ways.
+/// Runs the scenario of `seed` on one host and thread. It gives the same results in two parts: on two threads with randomly
+/// cut turns until a checkpoint, and then on several hosts.
 fn cross(dir: &Dir, seed: u64) {
     let mut numbers = Numbers(seed);
     let (scenario, nodes) = scenario(&mut numbers);
     eprintln!("seed {seed}:\n{}", scenario.text());
     let name = |way: &str| format!("{way}{seed}");
-    let plain = dir
-        .run(&scenario, &name("plain"), &["--pcap", "all"])
-        .success();
-    let same = |run: &Outcome| plain.assert_same(run);
-    let on_hosts = ways(&mut numbers, nodes);
-    same(
-        &dir.run(&scenario, &name("hosts"), &strings(&on_hosts))
-            .success(),
-    );
+    let all = ["--pcap", "all"];
+    let plain = dir.run(&scenario, &name("plain"), &all).success();
     let rough = [("BELLJAR_ROUGH_ROUNDS", "5")];
-    let more = ["--pcap", "all", "--threads", numbers.one(&["1", "2", "4"])];
-    same(
-        &dir.run_under(&rough, &scenario, &name("rough"), &more)
-            .success(),
-    );
-    // Interrupted at some checkpoint, and continued in another way.
-    let [before, after] = [(); 2].map(|()| match numbers.below(2) {
-        0 => vec!["--launch".to_owned(), "alone".to_owned()],
-        _ => ways(&mut numbers, nodes),
-    });
-    let out = name("broken");
-    let folder = dir.path(&format!("{out}.incomplete"));
-    let mut run = dir.start_with(&scenario, &out, &strings(&before));
-    wait_for("a checkpoint or the end", || {
-        newest_checkpoint(&folder).is_some() || !folder.exists()
-    });
-    run.kill().unwrap();
-    run.wait().unwrap();
-    if folder.exists() && newest_checkpoint(&folder).is_some() {
-        let after: Vec<&str> = after.iter().map(String::as_str).collect();
-        let resume = [&["resume", &out, "--quiet"], after.as_slice()].concat();
-        let (_, error, code) = dir.call(&resume);
-        assert_eq!(code, Some(0), "{error}");
-        same(&dir.outcome(&out));
-    }
+    let threads = ["--threads", numbers.one(&["1", "2", "4"])];
+    let options = [all, threads].concat();
+    let out = name("parts");
+    dir.run_to_checkpoint_under(&rough, &scenario, &out, 2, &options);
+    let hosts = ways(&mut numbers, nodes);
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    plain.assert_same(&dir.resume(&out, &hosts));
 }
 
 fn variable(name: &str) -> Option<u64> {
@@ -188,8 +152,6 @@ fn variable(name: &str) -> Option<u64> {
 #[test]
 fn features_that_touch_time_are_the_same_crossed() {
     let Some(dir) = Dir::new() else { return };
-    let first = variable("BELLJAR_SEED").unwrap_or(1);
-    let count = variable("BELLJAR_CROSSED").unwrap_or(FEW);
     // The background job of some scenarios.
     let _ = dir
         .run(
@@ -198,8 +160,41 @@ fn features_that_touch_time_are_the_same_crossed() {
             &[],
         )
         .success();
-    for seed in first..first + count {
+    for seed in seeds() {
         cross(&dir, seed);
+    }
+}
+
+/// Seeds that the environment selects, or the default ones.
+fn seeds() -> Vec<u64> {
+    let [first, count] = ["BELLJAR_SEED", "BELLJAR_CROSSED"].map(variable);
+    if first.is_none() && count.is_none() {
+        return FEW.to_vec();
+    }
+    let first = first.unwrap_or(1);
+    (first..first + count.unwrap_or(FEW.len() as u64)).collect()
+}
+
+#[test]
+fn default_scenarios_have_most_features() {
+    let texts = FEW.map(|seed| scenario(&mut Numbers(seed)).0.text());
+    for feature in [
+        "nodes.vcpus = 1",
+        "nodes.vcpus = 2",
+        "topology = \"tree\"",
+        "statistics",
+        "arp = \"static\"",
+        "loss",
+        "messages",
+        "collect",
+        "[[trace.probe]]",
+        "[[nodes.noise]]",
+        "[[nodes.group]]",
+        "[[background]]",
+        "[checkpoint]",
+    ] {
+        let found = texts.iter().any(|text| text.contains(feature));
+        assert!(found, "no default scenario has {feature}");
     }
 }
 

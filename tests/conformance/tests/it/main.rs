@@ -1,0 +1,5 @@
+//! Random MPI jobs, matched by all readers of traces, in one program.
+#![allow(missing_docs)]
+
+mod random_jobs;
+mod round_trips;

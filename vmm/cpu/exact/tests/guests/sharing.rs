@@ -1,0 +1,6 @@
+//! Translated code that several guests share, and probes.
+
+mod places;
+mod pool;
+mod probes;
+mod vcpus;
