@@ -9,7 +9,9 @@ use belljar_cpu::{CpuError, PAGE_SIZE};
 use crate::architecture::flag;
 use crate::context::explored::Explored;
 use crate::context::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
-use crate::context::path::{COUNTERS, PathSlot, Predictor, RETURNS, TARGETS};
+use crate::context::path::{
+    COUNTERS, PATH_ENTRIES, PathEntry, PathSlot, Predictor, RETURNS, TARGETS,
+};
 use crate::defined::lanes::{Own, SharedOperands};
 use crate::defined::reciprocal::Approximation;
 use crate::prices::timing::LINE_BYTES;
@@ -259,6 +261,8 @@ pub struct Context {
     pub predictor: Predictor,
     /// By the number of a block's run counter; the last one is [`PIECE_SLOT`].
     pub path_slots: [PathSlot; HEATS + 1],
+    /// Contents of slots that blocks were entered with, by context and slot.
+    pub path_entries: [PathEntry; PATH_ENTRIES],
 }
 
 impl PrivilegeView {

@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use super::path::{PathSlot, Predictor};
+use super::path::{PathEntry, PathSlot, Predictor};
 use super::{Context, Jumps, Lines, PrivilegeView, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector};
 use crate::defined::lanes::{Own, SharedOperands};
 
@@ -240,3 +240,21 @@ pub(crate) const fn path_next(id: u32) -> i32 {
 pub(crate) const fn path_mispredicted(id: u32) -> i32 {
     path_slot(offset_of!(PathSlot, mispredicted), id)
 }
+
+/// A word of a path slot's content.
+pub(crate) const fn path_word(id: u32, word: usize) -> i32 {
+    path_slot(word * 8, id)
+}
+
+const fn path_entry(field: usize) -> i32 {
+    (offset_of!(Context, path_entries) + field) as i32
+}
+
+/// A word of the content of the first entry of the table of slots.
+pub(crate) const fn path_entry_word(word: usize) -> i32 {
+    path_entry(offset_of!(PathEntry, content) + word * 8)
+}
+
+pub(crate) const PATH_ENTRY_EXPECTED: i32 =
+    path_entry(offset_of!(PathEntry, content) + offset_of!(PathSlot, expected));
+pub(crate) const PATH_ENTRY_SLOT: i32 = path_entry(offset_of!(PathEntry, slot));

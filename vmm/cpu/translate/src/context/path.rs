@@ -21,7 +21,7 @@ const UNKNOWN: u8 = 1;
 pub struct PathSlot {
     /// Added to the budget and to the count of instructions at the block's entry.
     pub charge: [i64; 2],
-    /// The context before the block; zero for none.
+    /// The context before the block; zero for none. The number of no context has more than 32 bits.
     pub expected: u64,
     /// The context after the block.
     pub next: u64,
@@ -29,6 +29,39 @@ pub struct PathSlot {
     pub mispredicted: u64,
     /// The engine's number for the block after this context.
     pub edge: u64,
+}
+
+/// Entries of the table of slots; a power of two.
+pub const PATH_ENTRIES: usize = 1 << 14;
+/// Odd factors by which contexts and slots are spread over the table.
+const CONTEXT_FACTOR: u32 = 0x9e5;
+const SLOT_FACTOR: u32 = 0x9e37_79b1;
+
+/// A slot's earlier or later content, for a block that is entered with several contexts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct PathEntry {
+    /// The content.
+    pub content: PathSlot,
+    /// The slot.
+    pub slot: u64,
+}
+
+/// Factor and term by which a context's number becomes a byte offset in the table, for a `slot`; all bits above the
+/// table's size are without meaning.
+pub(crate) fn entry_terms(slot: u32) -> (i32, i32) {
+    let size = size_of::<PathEntry>() as u32;
+    let term = slot.wrapping_mul(SLOT_FACTOR) >> (32 - PATH_ENTRIES.ilog2());
+    ((CONTEXT_FACTOR * size) as i32, (term * size) as i32)
+}
+
+/// The number of the entry for a context and a slot.
+pub fn entry_number(context: u64, slot: u32) -> usize {
+    let (factor, term) = entry_terms(slot);
+    let offset = context
+        .wrapping_mul(factor as u64)
+        .wrapping_add(term as u64);
+    offset as usize / size_of::<PathEntry>() % PATH_ENTRIES
 }
 
 /// Branch predictors: functions of the executed jumps alone.

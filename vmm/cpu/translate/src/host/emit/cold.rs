@@ -75,6 +75,12 @@ impl Emitter {
                 self.asm.bytes(&i64::from(ticks).to_le_bytes());
                 self.asm.bytes(&i64::from(instructions).to_le_bytes());
             }
+            ColdKind::Path { slot, resume } => {
+                for missed in self.other_path(slot, resume) {
+                    self.asm.land(missed);
+                }
+                self.leave(ExitStubKind::Path, sites);
+            }
             ColdKind::Train {
                 slot,
                 taken,
