@@ -253,6 +253,8 @@ pub struct Context {
     pub code: [[u64; 2]; 2],
     /// Host address of the code that ends every visit and jumps to `leave`.
     pub way_out: u64,
+    /// Address at which a jump continues after the update of its counters, and RAX and the counter's index meanwhile.
+    pub train: [u64; 3],
     /// The present context of a processor model.
     pub path: u64,
     /// Masks of the indices of the predictor's tables, for PEXT.

@@ -142,7 +142,12 @@ enum ColdKind {
     /// An entry with another context than the slot's; `resume` is after the check.
     Path { slot: u32, resume: u32 },
     /// A counter that did not expect a conditional jump's direction with certainty.
-    Train { slot: u32, taken: bool, resume: u32 },
+    Train {
+        slot: u32,
+        rip: u64,
+        taken: bool,
+        resume: u32,
+    },
     /// A group's slot that does not cover its addresses; `resume` is after the check.
     Group { group: usize, resume: u32 },
 }

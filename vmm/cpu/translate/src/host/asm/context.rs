@@ -178,12 +178,6 @@ impl Asm {
         self.imm32(disp);
     }
 
-    /// `mov byte gs:[disp + S1], cl`.
-    pub(crate) fn store_byte_of_rcx(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x41, 0x88, 0x8f]);
-        self.imm32(disp);
-    }
-
     /// `pext dst, src, gs:[disp]`.
     pub(crate) fn pext(&mut self, dst: Reg, src: Reg, disp: i32) {
         self.wrote(dst);

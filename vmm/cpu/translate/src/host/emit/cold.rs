@@ -83,9 +83,10 @@ impl Emitter {
             }
             ColdKind::Train {
                 slot,
+                rip,
                 taken,
                 resume,
-            } => self.train(slot, taken, resume),
+            } => self.train(slot, rip, taken, resume),
             ColdKind::Group { group, resume } => {
                 self.cold_check(group, resume, cold.in_guarded_loop, sites);
             }
