@@ -181,3 +181,32 @@ fn without_a_time_model_the_core_takes_the_ratio() {
         );
     }
 }
+
+/// A modelled processor: the same run on one thread and on two, traced or not by `--state-hash`, and its name in the
+/// results.
+#[test]
+fn a_modelled_processor_repeats_and_is_named() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 sweep 8 20000");
+    let modelled = ["--set", "nodes.timing.processor=\"zen5\""];
+    let run = |out: &str, threads: &str| {
+        let more = [&["--threads", threads][..], &modelled].concat();
+        dir.run(&scenario, out, &more).success()
+    };
+    let one = run("one", "1");
+    one.assert_same(&run("two", "2"));
+    let summary = std::fs::read_to_string(dir.path("one/summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    let named = summary["processors"][0].as_str().expect("a processor");
+    assert!(named.starts_with("zen5 ("), "{named}");
+    for (key, refused) in [
+        ("nodes.timing.costs={}", "nodes.timing.costs"),
+        ("nodes.timing.processor=\"zen1\"", "`zen1`"),
+        ("engine=\"kvm\"", "nodes.timing.processor"),
+    ] {
+        let more = [&modelled[..], &["--set", key]].concat();
+        let failed = dir.run(&scenario, "refused", &more);
+        assert_ne!(failed.code, Some(0), "{key}");
+        assert!(failed.stderr.contains(refused), "{key}: {}", failed.stderr);
+    }
+}

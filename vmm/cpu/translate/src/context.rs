@@ -9,7 +9,9 @@ use belljar_cpu::{CpuError, PAGE_SIZE};
 use crate::architecture::flag;
 use crate::context::explored::Explored;
 use crate::context::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
-use crate::context::path::{COUNTERS, PathSlot, Predictor, RETURNS, TARGETS};
+use crate::context::path::{
+    COUNTERS, PATH_ENTRIES, PathEntry, PathSlot, Predictor, RETURNS, TARGETS,
+};
 use crate::defined::lanes::{Own, SharedOperands};
 use crate::defined::reciprocal::Approximation;
 use crate::prices::timing::LINE_BYTES;
@@ -251,6 +253,8 @@ pub struct Context {
     pub code: [[u64; 2]; 2],
     /// Host address of the code that ends every visit and jumps to `leave`.
     pub way_out: u64,
+    /// Address at which a jump continues after the update of its counters, and RAX and the counter's index meanwhile.
+    pub train: [u64; 3],
     /// The present context of a processor model.
     pub path: u64,
     /// Masks of the indices of the predictor's tables, for PEXT.
@@ -259,6 +263,8 @@ pub struct Context {
     pub predictor: Predictor,
     /// By the number of a block's run counter; the last one is [`PIECE_SLOT`].
     pub path_slots: [PathSlot; HEATS + 1],
+    /// Contents of slots that blocks were entered with, by context and slot.
+    pub path_entries: [PathEntry; PATH_ENTRIES],
 }
 
 impl PrivilegeView {

@@ -109,6 +109,9 @@ impl ExactVcpu {
         if begun < used.end {
             self.context.heat[begun as usize..used.end as usize].fill(HOT_RUNS);
             self.forget_path_slots(begun..used.end);
+            if begun == used.start {
+                self.forget_path_entries();
+            }
         }
         let used = self.store.pooled_heats();
         let begun = std::mem::replace(&mut self.store.pooled_heats, used);

@@ -7,7 +7,7 @@
 
 use belljar_pipeline::paths::{BlockSource, Edge, EdgeId, Paths, TimingBlockId};
 use belljar_translate::context::PIECE_SLOT;
-use belljar_translate::context::path::PathSlot;
+use belljar_translate::context::path::{PathEntry, PathSlot, entry_number};
 use belljar_translate::guest::decode::MAX_INSTRUCTIONS;
 use belljar_translate::host::block::{Block, Charge};
 use belljar_translate::host::exit_stub::BlockId;
@@ -24,6 +24,11 @@ const EMPTY: PathSlot = PathSlot {
     next: 0,
     mispredicted: 0,
     edge: 0,
+};
+
+const NO_ENTRY: PathEntry = PathEntry {
+    content: EMPTY,
+    slot: 0,
 };
 
 impl ExactVcpu {
@@ -63,7 +68,13 @@ impl ExactVcpu {
         else {
             return Next::Single;
         };
-        self.context.path_slots[heat as usize] = self.slot_of(edge, counted);
+        let content = self.slot_of(edge, counted);
+        self.context.path_slots[heat as usize] = content;
+        let number = entry_number(content.expected, heat);
+        self.context.path_entries[number] = PathEntry {
+            content,
+            slot: heat.into(),
+        };
         Next::Resume(entry)
     }
 
@@ -291,6 +302,14 @@ impl ExactVcpu {
         let (own, pooled) = (self.store.heats(), self.store.pooled_heats());
         self.forget_path_slots(own);
         self.forget_path_slots(0..pooled);
+        self.forget_path_entries();
+    }
+
+    /// Empties the table of slots, whose numbers are about to be used for other blocks.
+    pub(crate) fn forget_path_entries(&mut self) {
+        if self.path_model().is_some() {
+            self.context.path_entries.fill(NO_ENTRY);
+        }
     }
 
     /// Empties slots of blocks.

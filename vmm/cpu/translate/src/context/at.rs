@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use super::path::{PathSlot, Predictor};
+use super::path::{PathEntry, PathSlot, Predictor, TaggedCounter};
 use super::{Context, Jumps, Lines, PrivilegeView, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector};
 use crate::defined::lanes::{Own, SharedOperands};
 
@@ -218,6 +218,20 @@ const fn predictor(field: usize) -> i32 {
 pub(crate) const HISTORY: i32 = predictor(offset_of!(Predictor, history));
 pub(crate) const RETURNS_TOP: i32 = predictor(offset_of!(Predictor, top));
 pub(crate) const COUNTERS: i32 = predictor(offset_of!(Predictor, counters));
+const fn tagged(field: usize) -> i32 {
+    predictor(offset_of!(Predictor, tagged) + field)
+}
+
+/// Fields of the first tagged counter.
+pub(crate) const TAGS: i32 = tagged(offset_of!(TaggedCounter, tag));
+pub(crate) const TAGGED_COUNTERS: i32 = tagged(offset_of!(TaggedCounter, counter));
+pub(crate) const USEFUL: i32 = tagged(offset_of!(TaggedCounter, useful));
+/// Address at which a jump continues after the update of its counters.
+pub(crate) const TRAIN_BACK: i32 = offset_of!(Context, train) as i32;
+/// RAX during the update.
+pub(crate) const TRAIN_RAX: i32 = TRAIN_BACK + 8;
+/// The index of the counter.
+pub(crate) const TRAIN_INDEX: i32 = TRAIN_BACK + 16;
 pub(crate) const TARGETS: i32 = predictor(offset_of!(Predictor, targets));
 pub(crate) const RETURNS: i32 = predictor(offset_of!(Predictor, returns));
 
@@ -240,3 +254,21 @@ pub(crate) const fn path_next(id: u32) -> i32 {
 pub(crate) const fn path_mispredicted(id: u32) -> i32 {
     path_slot(offset_of!(PathSlot, mispredicted), id)
 }
+
+/// A word of a path slot's content.
+pub(crate) const fn path_word(id: u32, word: usize) -> i32 {
+    path_slot(word * 8, id)
+}
+
+const fn path_entry(field: usize) -> i32 {
+    (offset_of!(Context, path_entries) + field) as i32
+}
+
+/// A word of the content of the first entry of the table of slots.
+pub(crate) const fn path_entry_word(word: usize) -> i32 {
+    path_entry(offset_of!(PathEntry, content) + word * 8)
+}
+
+pub(crate) const PATH_ENTRY_EXPECTED: i32 =
+    path_entry(offset_of!(PathEntry, content) + offset_of!(PathSlot, expected));
+pub(crate) const PATH_ENTRY_SLOT: i32 = path_entry(offset_of!(PathEntry, slot));

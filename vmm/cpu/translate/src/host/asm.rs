@@ -12,6 +12,8 @@ mod counter;
 mod flags;
 /// Jumps, and holes for their displacements.
 mod jumps;
+/// Counters of branch predictors, indexed by S1.
+mod tagged;
 
 /// A host register's number.
 pub(crate) type Reg = u8;

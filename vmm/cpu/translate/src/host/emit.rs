@@ -139,8 +139,15 @@ enum ColdKind {
     Pair { ticks: i32, instructions: i32 },
     /// A return to another address than predicted; the target is in S0.
     SideReturn,
+    /// An entry with another context than the slot's; `resume` is after the check.
+    Path { slot: u32, resume: u32 },
     /// A counter that did not expect a conditional jump's direction with certainty.
-    Train { slot: u32, taken: bool, resume: u32 },
+    Train {
+        slot: u32,
+        rip: u64,
+        taken: bool,
+        resume: u32,
+    },
     /// A group's slot that does not cover its addresses; `resume` is after the check.
     Group { group: usize, resume: u32 },
 }

@@ -31,6 +31,8 @@ pub struct SharedCode {
     pub lookup: [u64; 2],
     /// The entry of every visit: continues at the context's `resume`.
     pub enter: u64,
+    /// Updates of the counters of a conditional jump that was not taken, and of one that was.
+    pub train: [u64; 2],
     /// Entry and exit of code that counts in MM7.
     pub apart: [u64; 2],
     /// The counter of code that is not [apart](crate::guest::mode::Mode::apart).

@@ -14,6 +14,9 @@ use crate::host::asm::{Asm, RAX, RCX, S0, S1};
 use crate::host::cache::CodeMemory;
 use crate::host::shared::{Character, Counter, SharedCode};
 
+/// Updates of counters of conditional jumps.
+mod train;
+
 /// Places it at the beginning of `memory`.
 pub fn place(memory: &mut CodeMemory, character: &Character) -> SharedCode {
     let counter = character.counter;
@@ -49,8 +52,10 @@ pub fn place(memory: &mut CodeMemory, character: &Character) -> SharedCode {
     asm.store_imm32(at::EXIT_SITE, EXIT_LOOKUP);
     asm.jump_to(leave);
     let lookup = [false, true].map(|user| second_look(&mut asm, user, unknown));
+    let train = [false, true].map(|taken| train::place(&mut asm, taken));
     memory.place(asm.code());
     SharedCode {
+        train,
         leave,
         leave_kept,
         unknown,

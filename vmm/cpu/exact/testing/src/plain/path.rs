@@ -5,7 +5,9 @@
 use belljar_cpu::{InstructionSet, PAGE_SIZE, Registers};
 use belljar_pipeline::paths::{BlockSource, Paths, TimingBlockId};
 use belljar_pipeline::processor::Processor;
-use belljar_translate::context::path::{COUNTERS, RETURNS, TARGETS, jump_term};
+use belljar_translate::context::path::{
+    COUNTERS, MARKED, RETURNS, TAGGED, TARGETS, jump_seed, jump_term,
+};
 use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode, options};
 use belljar_translate::guest::features::Features;
 use iced_x86::{Decoder, FlowControl as F, Instruction, Mnemonic as M};
@@ -28,6 +30,8 @@ pub(super) struct PlainPath {
     running: Option<Running>,
     history: u64,
     counters: Vec<u8>,
+    /// Tag, counter and usefulness.
+    tagged: Vec<(u32, u8, u8)>,
     targets: Vec<u64>,
     returns: Vec<u64>,
     bytes_per_cycle: u64,
@@ -50,6 +54,7 @@ impl PlainPath {
             running: None,
             history: 0,
             counters: vec![1; COUNTERS],
+            tagged: vec![(0, 0, 0); TAGGED],
             targets: vec![0; TARGETS],
             returns: Vec::new(),
             bytes_per_cycle: processor.text.bytes_per_cycle.into(),
@@ -137,16 +142,9 @@ impl PlainPath {
         match instruction.flow_control() {
             F::ConditionalBranch => {
                 let taken = next != after;
-                let at = (self.history + jump_term(rip, COUNTERS)) as usize % COUNTERS;
-                let counter = &mut self.counters[at];
-                let predicted = *counter >= 2;
-                *counter = if taken {
-                    (*counter + 1).min(3)
-                } else {
-                    counter.saturating_sub(1)
-                };
-                self.history = (self.history << 1 | u64::from(taken)) % COUNTERS as u64;
-                predicted != taken
+                let right = self.conditional(rip, taken);
+                self.history = self.history << 1 | u64::from(taken);
+                !right
             }
             F::Call => {
                 self.call(after);
@@ -162,13 +160,56 @@ impl PlainPath {
         }
     }
 
+    /// Updates the counters of a conditional jump; returns true if it was predicted.
+    fn conditional(&mut self, rip: u64, taken: bool) -> bool {
+        let at = (self.history.wrapping_add(jump_term(rip, COUNTERS))) as usize % COUNTERS;
+        let (before, marked) = (self.counters[at] & 3, self.counters[at] & MARKED);
+        let moved = |counter: u8, most: u8| match taken {
+            true => (counter + 1).min(most),
+            false => counter.saturating_sub(1),
+        };
+        self.counters[at] = moved(before, 3) | marked;
+        if self.counters[at] == before && marked == 0 {
+            return true;
+        }
+        let without = (before >= 2) == taken;
+        let hash = crc32c(jump_seed(rip), self.history as u32);
+        let (tag, counter, useful) = &mut self.tagged[hash as usize % TAGGED];
+        if *tag == hash {
+            let right = (*counter >= 4) == taken;
+            let is_new = matches!(*counter, 3 | 4) && *useful == 0;
+            *counter = moved(*counter, 7);
+            match (right, without) {
+                (true, false) => *useful = (*useful + 1).min(3),
+                (false, true) => *useful = useful.saturating_sub(1),
+                _ => {}
+            }
+            return if is_new { without } else { right };
+        }
+        if without {
+            self.counters[at] &= 3;
+        } else if *useful == 0 {
+            (*tag, *counter) = (hash, if taken { 4 } else { 3 });
+            self.counters[at] |= MARKED;
+        } else {
+            *useful -= 1;
+        }
+        without
+    }
+
     fn call(&mut self, after: u64) {
         self.returns.push(after);
         assert!(self.returns.len() <= RETURNS, "the stack wraps around");
     }
 
     fn indirect(&mut self, rip: u64, next: u64) -> bool {
-        let at = (self.history + jump_term(rip, TARGETS)) as usize % TARGETS;
+        let at = self.history.wrapping_add(jump_term(rip, TARGETS)) as usize % TARGETS;
         std::mem::replace(&mut self.targets[at], next) != next
     }
+}
+
+/// CRC-32C of four bytes, bit by bit, without inversions.
+fn crc32c(seed: u32, value: u32) -> u32 {
+    let shift = |crc: u32, _| crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+    (0..32).fold(seed ^ value, shift)
 }

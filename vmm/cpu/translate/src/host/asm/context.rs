@@ -136,6 +136,35 @@ impl Asm {
         self.imm32(disp);
     }
 
+    /// `opcode reg, gs:[disp + S0]`, 64 bits.
+    fn gs_s0(&mut self, opcode: u8, reg: Reg, disp: i32) {
+        self.bytes(&[
+            0x65,
+            0x49 | (reg >> 3) << 2,
+            opcode,
+            0x80 | (reg & 7) << 3 | 6,
+        ]);
+        self.imm32(disp);
+    }
+
+    /// `cmp reg, gs:[disp + S0]`.
+    pub(crate) fn cmp_entry(&mut self, reg: Reg, disp: i32) {
+        self.gs_s0(0x3b, reg, disp);
+    }
+
+    /// `mov reg, gs:[disp + S0]`.
+    pub(crate) fn load_entry(&mut self, reg: Reg, disp: i32) {
+        self.wrote(reg);
+        self.gs_s0(0x8b, reg, disp);
+    }
+
+    /// `cmp dword gs:[disp + S0], value`.
+    pub(crate) fn cmp_entry_imm32(&mut self, disp: i32, value: u32) {
+        self.bytes(&[0x65, 0x41, 0x81, 0xbe]);
+        self.imm32(disp);
+        self.bytes(&value.to_le_bytes());
+    }
+
     /// `mov gs:[disp + S1*8], reg`.
     pub(crate) fn store_table8(&mut self, disp: i32, reg: Reg) {
         self.bytes(&[0x65, 0x4a | (reg >> 3) << 2, 0x89, (reg & 7) << 3 | 4, 0xfd]);
@@ -146,12 +175,6 @@ impl Asm {
     pub(crate) fn load_byte_to_rcx(&mut self, disp: i32) {
         self.wrote(RCX);
         self.bytes(&[0x65, 0x41, 0x0f, 0xb6, 0x8f]);
-        self.imm32(disp);
-    }
-
-    /// `mov byte gs:[disp + S1], cl`.
-    pub(crate) fn store_byte_of_rcx(&mut self, disp: i32) {
-        self.bytes(&[0x65, 0x41, 0x88, 0x8f]);
         self.imm32(disp);
     }
 

@@ -19,6 +19,18 @@ impl Asm {
         self.imm32(disp);
     }
 
+    /// `vmovdqu64 xmm30, gs:[disp + S0]` (AVX-512VL).
+    pub(crate) fn load_entry_to_xmm30(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x41, 0xfe, 0x08, 0x6f, 0xb6]);
+        self.imm32(disp);
+    }
+
+    /// `vmovdqu64 gs:[disp], xmm30` (AVX-512VL).
+    pub(crate) fn store_xmm30(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x61, 0xfe, 0x08, 0x7f, 0x34, 0x25]);
+        self.imm32(disp);
+    }
+
     /// `vpaddq xmm31, xmm31, [rip + rel32]`, to be filled in (AVX-512VL).
     pub(crate) fn add_constant_to_xmm31(&mut self) -> Hole {
         self.bytes(&[0x62, 0x61, 0x85, 0x00, 0xd4, 0x3d]);

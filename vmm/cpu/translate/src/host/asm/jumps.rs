@@ -4,7 +4,7 @@
 //! or patched when the code has been placed. The emitter and `stubs` write all their jumps with
 //! these functions.
 
-use super::{Asm, Hole};
+use super::{Asm, Hole, S0};
 
 impl Asm {
     /// `jmp gs:[disp + S1*8]`.
@@ -61,6 +61,13 @@ impl Asm {
     pub(crate) fn jump_short(&mut self, opcode: u8) -> Hole {
         self.bytes(&[opcode, 0]);
         self.hole(1)
+    }
+
+    /// `lea S0, [rip + rel32]`, to be filled in.
+    pub(crate) fn address_to_s0(&mut self) -> Hole {
+        self.wrote(S0);
+        self.bytes(&[0x4c, 0x8d, 0x35, 0, 0, 0, 0]);
+        self.hole(4)
     }
 
     pub(super) fn hole(&self, width: usize) -> Hole {

@@ -75,11 +75,18 @@ impl Emitter {
                 self.asm.bytes(&i64::from(ticks).to_le_bytes());
                 self.asm.bytes(&i64::from(instructions).to_le_bytes());
             }
+            ColdKind::Path { slot, resume } => {
+                for missed in self.other_path(slot, resume) {
+                    self.asm.land(missed);
+                }
+                self.leave(ExitStubKind::Path, sites);
+            }
             ColdKind::Train {
                 slot,
+                rip,
                 taken,
                 resume,
-            } => self.train(slot, taken, resume),
+            } => self.train(slot, rip, taken, resume),
             ColdKind::Group { group, resume } => {
                 self.cold_check(group, resume, cold.in_guarded_loop, sites);
             }

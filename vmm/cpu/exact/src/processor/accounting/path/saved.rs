@@ -4,14 +4,16 @@
 //! it is cleared.
 
 use belljar_pipeline::paths::{BlockSource, Paths, TimingBlockId};
-use belljar_translate::context::path::{COUNTERS, Predictor, RETURNS, TARGETS};
+use belljar_translate::context::path::{
+    COUNTERS, Predictor, RETURNS, TAGGED, TARGETS, TaggedCounter,
+};
 use belljar_translate::guest::decode::{MAX_BYTES, MAX_INSTRUCTIONS};
 use serde::{Deserialize, Serialize};
 
 use super::{PathModel, PathPosition};
 
 /// Counters in a byte.
-const PACKED: usize = 4;
+const PACKED: usize = 2;
 /// The largest number of blocks of a context: each has an instruction.
 const MOST_BLOCKS: usize = 256;
 
@@ -56,8 +58,9 @@ pub(crate) struct SavedPath {
 pub(crate) struct SavedPredictor {
     history: u64,
     top: u64,
-    /// Two bits each.
+    /// Four bits each.
     counters: Vec<u8>,
+    tagged: Vec<(u32, u8, u8)>,
     targets: Vec<u64>,
     returns: Vec<u64>,
 }
@@ -66,12 +69,17 @@ impl SavedPredictor {
     pub(crate) fn new(predictor: &Predictor) -> Self {
         let packed = predictor.counters.chunks(PACKED).map(|four| {
             let pairs = four.iter().enumerate();
-            pairs.fold(0, |all, (at, counter)| all | (counter & 3) << (2 * at))
+            pairs.fold(0, |all, (at, counter)| all | (counter & 7) << (4 * at))
         });
         Self {
-            history: predictor.history & (COUNTERS as u64 - 1),
+            history: predictor.history & u64::from(u32::MAX),
             top: predictor.top,
             counters: packed.collect(),
+            tagged: predictor
+                .tagged
+                .iter()
+                .map(|one| (one.tag, one.counter, one.useful))
+                .collect(),
             targets: predictor.targets.to_vec(),
             returns: predictor.returns.to_vec(),
         }
@@ -81,6 +89,8 @@ impl SavedPredictor {
     #[must_use]
     pub(crate) fn load(&self, predictor: &mut Predictor) -> bool {
         let fits = self.counters.len() * PACKED == COUNTERS
+            && self.tagged.len() == TAGGED
+            && self.tagged.iter().all(|one| one.1 <= 7 && one.2 <= 3)
             && self.targets.len() == TARGETS
             && self.returns.len() == RETURNS
             && self.top < RETURNS as u64;
@@ -90,8 +100,16 @@ impl SavedPredictor {
         (predictor.history, predictor.top) = (self.history, self.top);
         predictor.targets.copy_from_slice(&self.targets);
         predictor.returns.copy_from_slice(&self.returns);
+        for (to, &(tag, counter, useful)) in predictor.tagged.iter_mut().zip(&self.tagged) {
+            *to = TaggedCounter {
+                tag,
+                counter,
+                useful,
+                unused: 0,
+            };
+        }
         for (at, counter) in predictor.counters.iter_mut().enumerate() {
-            *counter = self.counters[at / PACKED] >> (2 * (at % PACKED)) & 3;
+            *counter = self.counters[at / PACKED] >> (4 * (at % PACKED)) & 7;
         }
         true
     }

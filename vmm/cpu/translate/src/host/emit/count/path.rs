@@ -3,10 +3,11 @@
 //! The block's slot has its ticks after the context with which it was last entered. With another context it leaves, to
 //! be entered again when the slot is filled. An instruction that runs by itself is charged by the engine.
 
-use super::super::Emitter;
+use super::super::{ColdKind, Emitter};
+use crate::context::path::{PATH_ENTRIES, PathEntry, PathSlot, entry_terms};
 use crate::context::{PIECE_SLOT, at};
 use crate::guest::mode::Pace;
-use crate::host::asm::{S0, S1};
+use crate::host::asm::{Hole, S0, S1};
 use crate::host::exit_stub::ExitStubKind;
 use crate::host::shared::Counter;
 
@@ -28,16 +29,45 @@ impl Emitter {
         if !flags_dead && !self.flags_kept {
             self.keep_flags();
         }
-        let hole = match heat {
-            Some(heat) => {
-                self.asm.load(S1, at::PATH);
-                self.asm.cmp_slot(S1, at::path_expected(heat));
-                self.asm.jump_if(CONDITION_NOT_EQUAL)
-            }
+        let Some(slot) = heat else {
             // Without a slot, it never runs as a whole.
-            None => self.asm.jump(),
+            let hole = self.asm.jump();
+            return self.leave_from(hole, ExitStubKind::Path, false);
         };
-        self.leave_from(hole, ExitStubKind::Path, false);
+        self.asm.load(S1, at::PATH);
+        self.asm.cmp_slot(S1, at::path_expected(slot));
+        let hole = self.asm.jump_if(CONDITION_NOT_EQUAL);
+        let resume = self.asm.offset();
+        self.put_off(hole, ColdKind::Path { slot, resume });
+    }
+
+    /// Fills the slot with the content for the present context, which S1 holds, and continues at `resume`. Returns the
+    /// jumps for contexts that are not in the table. Flags are dead or saved.
+    pub(in super::super) fn other_path(&mut self, slot: u32, resume: u32) -> [Hole; 2] {
+        let (factor, term) = entry_terms(slot);
+        self.asm.multiply(S0, S1, factor);
+        self.asm.lea(S0, S0, term);
+        let mask = (PATH_ENTRIES - 1) * size_of::<PathEntry>();
+        self.asm.and32(S0, mask as u32);
+        self.asm.cmp_entry(S1, at::PATH_ENTRY_EXPECTED);
+        let other = self.asm.jump_if(CONDITION_NOT_EQUAL);
+        self.asm.cmp_entry_imm32(at::PATH_ENTRY_SLOT, slot);
+        let another = self.asm.jump_if(CONDITION_NOT_EQUAL);
+        let words = size_of::<PathSlot>() / 8;
+        let mut first = 0;
+        if self.counter() == Counter::Xmm31 {
+            // The charge is added as a whole, so it is copied as a whole.
+            self.asm.load_entry_to_xmm30(at::path_entry_word(0));
+            self.asm.store_xmm30(at::path_word(slot, 0));
+            first = 2;
+        }
+        for word in first..words {
+            self.asm.load_entry(S1, at::path_entry_word(word));
+            self.asm.store(at::path_word(slot, word), S1);
+        }
+        let resume = self.asm.address_of(resume);
+        self.asm.jump_to(resume);
+        [other, another]
     }
 
     /// Charges the block, and leaves if the budget does not cover it; otherwise its end is the present context.

@@ -5,7 +5,7 @@
 
 use super::super::{ColdKind, Emitter};
 use crate::context::at;
-use crate::context::path::{COUNTERS, TAKEN, TARGETS, jump_term};
+use crate::context::path::{COUNTERS, TAKEN, TARGETS, jump_seed, jump_term};
 use crate::host::asm::{RCX, S0, S1};
 
 impl Emitter {
@@ -25,6 +25,7 @@ impl Emitter {
         let resume = self.asm.offset();
         let kind = ColdKind::Train {
             slot,
+            rip,
             taken,
             resume,
         };
@@ -35,18 +36,15 @@ impl Emitter {
         self.asm.store(at::HISTORY, S1);
     }
 
-    /// Changes a counter that does not have its highest value for this direction. S1 is its index; RCX is its value,
-    /// less the highest one if the jump is `taken`.
-    pub(in super::super) fn train(&mut self, slot: u32, taken: bool, resume: u32) {
-        // RCX becomes zero if the jump was predicted.
-        if taken {
-            self.asm.lea(RCX, RCX, i32::from(TAKEN) + 1);
-            self.asm.store_byte_of_rcx(at::COUNTERS);
-            self.asm.lea(RCX, RCX, -i32::from(TAKEN));
-        } else {
-            self.asm.lea(RCX, RCX, -1);
-            self.asm.store_byte_of_rcx(at::COUNTERS);
-        }
+    /// Updates the counters of the jump at `rip`, the first of which does not have its highest value for this
+    /// direction. S1 is its index; RCX is its value, less the highest one if the jump is `taken`.
+    pub(in super::super) fn train(&mut self, slot: u32, rip: u64, taken: bool, resume: u32) {
+        self.asm.store(at::BORROWED, S0);
+        let back = self.asm.address_to_s0();
+        self.asm.store(at::TRAIN_BACK, S0);
+        self.asm.mov_imm(S0, jump_seed(rip).into());
+        self.asm.jump_to(self.shared.train[usize::from(taken)]);
+        self.asm.land(back);
         let predicted = self.asm.jump_rcx_zero();
         self.asm.load(S1, at::path_mispredicted(slot));
         self.asm.store(at::PATH, S1);
