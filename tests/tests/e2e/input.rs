@@ -131,8 +131,14 @@ fn a_flipped_bit_in_an_image_is_named() {
     let Some(dir) = Dir::new() else { return };
     let file = dir.write("s.toml", &Scenario::new(1, "true").text());
     let image = image_of(&dir, &file);
-    let files = ["initrd.cpio", "root.erofs", "vmlinuz", "manifest.toml"];
-    for (seed, damaged) in (1_u64..).zip(&files[..3]) {
+    let files = [
+        "initrd.cpio",
+        "root.erofs",
+        "nfs.tar",
+        "vmlinuz",
+        "manifest.toml",
+    ];
+    for (seed, damaged) in (1_u64..).zip(&files[..4]) {
         let copy = dir.path(damaged).join("belljar/images");
         let copy = copy.join(image.file_name().unwrap());
         std::fs::create_dir_all(&copy).unwrap();
@@ -180,7 +186,7 @@ fn an_unreadable_kernel_is_named() {
         .path("cache/belljar/images")
         .join(image.file_name().unwrap());
     std::fs::create_dir_all(&copy).unwrap();
-    for name in ["initrd.cpio", "root.erofs", "manifest.toml"] {
+    for name in ["initrd.cpio", "root.erofs", "nfs.tar", "manifest.toml"] {
         symlink(image.join(name), copy.join(name)).unwrap();
     }
     let size = std::fs::metadata(image.join("vmlinuz")).unwrap().len();
