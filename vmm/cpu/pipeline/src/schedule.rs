@@ -2,7 +2,7 @@
 //!
 //! Each instruction is dispatched, executed and retired at the earliest cycle that its operands, the ports and the
 //! window permit, given all instructions before it; a later instruction never delays an earlier one. Times are whole
-//! cycles, and depend on nothing but the instructions since the last [`restart`](Schedule::restart). `cost` is the
+//! cycles, and depend on nothing but the instructions since the last `restart`. `cost` is the
 //! caller.
 
 use std::sync::Arc;
