@@ -36,6 +36,7 @@ use samples::{CodeSample, FILES};
 const SHARED: SharedCode = SharedCode {
     leave: 0x10_0000,
     leave_kept: 0x10_0020,
+    train: [0x10_0028, 0x10_002c],
     unknown: 0x10_0180,
     lookup: [0x10_0100, 0x10_0140],
     enter: 0x10_0200,

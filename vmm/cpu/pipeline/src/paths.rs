@@ -1,6 +1,6 @@
 //! Interned contexts of blocks, and the cost of each block after each context.
 //!
-//! A context is the sequence of blocks before a block, back to [`CONTEXT_INSTRUCTIONS`], each with the prediction of
+//! A context is the sequence of blocks before a block, back to `CONTEXT_INSTRUCTIONS`, each with the prediction of
 //! its last jump. A vCPU follows its path along edges: an edge leads from a context through a block to the next
 //! context, and has the block's ticks. Numbers of contexts, blocks and edges follow from the order of questions, while
 //! the ticks follow from the path alone; so saved state has paths, never numbers.

@@ -15,6 +15,8 @@ pub use file::{BUILT_IN, ProcessorError};
 pub struct ClassCost {
     /// Cycles from the operands to the result.
     pub latency: u32,
+    /// Cycles from the operands to the result, if an operation of the same class uses it.
+    pub chained: u32,
     /// Cycles for which an operation occupies its port.
     pub occupancy: u32,
     /// Micro-operations that are dispatched and retired.

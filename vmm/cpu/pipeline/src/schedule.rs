@@ -2,12 +2,13 @@
 //!
 //! Each instruction is dispatched, executed and retired at the earliest cycle that its operands, the ports and the
 //! window permit, given all instructions before it; a later instruction never delays an earlier one. Times are whole
-//! cycles, and depend on nothing but the instructions since the last [`restart`](Schedule::restart). `cost` is the
+//! cycles, and depend on nothing but the instructions since the last `restart`. `cost` is the
 //! caller.
 
 use std::sync::Arc;
 
 use crate::TICKS_PER_CYCLE;
+use crate::class::UopClass;
 use crate::processor::Processor;
 use crate::uops::{Flow, MicroOp, Place, REGISTERS, RegisterSet};
 
@@ -32,6 +33,8 @@ pub struct Schedule {
     ports: Calendar,
     /// Cycles in which registers' values are available.
     ready: [u64; REGISTERS],
+    /// The class whose operations have them earlier, by so many cycles.
+    early: [(UopClass, u32); REGISTERS],
     /// The cycle of the last dispatch, and the micro-operations dispatched in it.
     dispatch: u64,
     dispatched: u32,
@@ -57,6 +60,7 @@ impl Schedule {
         let mut schedule = Self {
             ports: Calendar::new(&processor),
             ready: [0; REGISTERS],
+            early: [(UopClass::Nop, 0); REGISTERS],
             dispatch: 0,
             dispatched: 0,
             retire: 0,
@@ -77,6 +81,7 @@ impl Schedule {
     pub fn restart(&mut self) {
         let start = self.latest + APART;
         self.ready = [0; REGISTERS];
+        self.early = [(UopClass::Nop, 0); REGISTERS];
         (self.dispatch, self.dispatched) = (start, 0);
         (self.retire, self.retired) = (start + 1, 0);
         self.window.clear();
@@ -103,8 +108,8 @@ impl Schedule {
         }
         let counts = uops > 0 && op.executes;
         let begin = self.dispatch(uops, counts.then_some(usize::from(op.vector)));
-        let operands = begin.max(self.latest_of(op.sources));
-        let address = begin.max(self.latest_of(op.addresses));
+        let operands = begin.max(self.latest_of(op.sources, op.class));
+        let address = begin.max(self.latest_of(op.addresses, UopClass::Nop));
         let store = op.store.map(|place| self.addresses.key(place));
         let input = match op.load {
             Some(place) => operands.max(self.load(op, place, address, begin)),
@@ -178,10 +183,14 @@ impl Schedule {
         self.dispatch + 1
     }
 
-    fn latest_of(&self, registers: RegisterSet) -> u64 {
+    /// The cycle in which an operation of `class` has all of these registers' values.
+    fn latest_of(&self, registers: RegisterSet, class: UopClass) -> u64 {
         let (mut left, mut latest) = (registers, 0);
         while left != 0 {
-            latest = latest.max(self.ready[left.trailing_zeros() as usize]);
+            let number = left.trailing_zeros() as usize;
+            let (early_class, early) = self.early[number];
+            let sooner = if early_class == class { early } else { 0 };
+            latest = latest.max(self.ready[number] - u64::from(sooner));
             left &= left - 1;
         }
         latest
@@ -209,9 +218,16 @@ impl Schedule {
 
     /// Writes the results, which are available in cycle `done`.
     fn finish(&mut self, op: &MicroOp, done: u64) {
+        let cost = self.processor.class(op.class);
+        let early = if op.executes {
+            cost.latency - cost.chained
+        } else {
+            0
+        };
         let mut left = op.targets;
         while left != 0 {
-            self.ready[left.trailing_zeros() as usize] = done;
+            let number = left.trailing_zeros() as usize;
+            (self.ready[number], self.early[number]) = (done, (op.class, early));
             left &= left - 1;
         }
         self.addresses.write(op);

@@ -1,7 +1,7 @@
 //! Following the guest's path under a processor model.
 //!
 //! A block's ticks depend on the blocks before it. Translated code charges them by the block's path slot, and leaves
-//! for [`meet_path`](ExactVcpu::meet_path) if the slot is for another context. After a stop in the middle of a block,
+//! for `meet_path` if the slot is for another context. After a stop in the middle of a block,
 //! its other instructions run by themselves, with the same ticks: stops, refunds and single steps have no effect on
 //! time. `dispatch`, `visit` and `memory::accounting` call this.
 

@@ -129,6 +129,7 @@ struct StringTable {
 #[serde(deny_unknown_fields)]
 struct ClassTable {
     latency: u32,
+    chained: Option<u32>,
     #[serde(default = "one")]
     occupancy: u32,
     #[serde(default = "one")]
@@ -223,8 +224,11 @@ impl Limits<'_> {
 
     fn class(&self, name: &str, table: &ClassTable) -> Result<ClassCost, ProcessorError> {
         let key = |part| format!("classes.{name}.{part}");
+        let latency = self.within(&key("latency"), table.latency, 0, 1000)?;
+        let chained = table.chained.unwrap_or(latency);
         Ok(ClassCost {
-            latency: self.within(&key("latency"), table.latency, 0, 1000)?,
+            latency,
+            chained: self.within(&key("chained"), chained, 0, latency)?,
             occupancy: self.within(&key("occupancy"), table.occupancy, 1, 500)?,
             uops: self.within(&key("uops"), table.uops, 1, 64)?,
         })
@@ -287,6 +291,7 @@ impl Processor {
         }
         let none = ClassCost {
             latency: 0,
+            chained: 0,
             occupancy: 1,
             uops: 1,
         };
