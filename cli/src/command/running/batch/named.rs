@@ -74,12 +74,13 @@ fn without_variables(line: &str) -> String {
 /// `$SLURM_SUBMIT_DIR/input`, and in `../input` after `cd $SLURM_JOB_ID`.
 fn candidates(word: &str) -> impl Iterator<Item = &str> {
     let names = |word: &&str| word.contains(|c: char| c.is_alphanumeric());
-    let shorter = |word: &&str| {
-        ["*/", "../", "./"]
-            .iter()
-            .find_map(|it| word.strip_prefix(it))
-    };
-    std::iter::successors(Some(word), shorter).filter(names)
+    std::iter::successors(Some(word), |word| after_a_folder(word)).filter(names)
+}
+
+/// The rest of a word after a variable, `..` or `.` at its begin.
+fn after_a_folder(word: &str) -> Option<&str> {
+    let mut begins = ["*/", "../", "./"].into_iter();
+    begins.find_map(|begin| word.strip_prefix(begin))
 }
 
 /// Adds the file at `path`, or all files of the folder there.
