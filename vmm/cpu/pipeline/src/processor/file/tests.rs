@@ -1,0 +1,78 @@
+//! Valid and invalid processor files.
+
+use super::*;
+
+const ZEN5: &str = BUILT_IN[0].1;
+
+fn parse(text: &str) -> Result<Processor, String> {
+    Processor::parse("p.toml", text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_built_in_processor_is_valid_and_has_its_name() {
+    for (name, _) in BUILT_IN {
+        let processor = Processor::load(name, Path::new(".")).unwrap();
+        assert_eq!(processor.name, name);
+    }
+    let zen5 = Processor::load("zen5", Path::new(".")).unwrap();
+    assert_eq!(zen5.core.window, 448);
+    assert_eq!(zen5.class(UopClass::Multiply).latency, 3);
+    assert_eq!(zen5.ports(PortGroup::Load), 4);
+}
+
+#[test]
+fn an_unknown_name_lists_the_known_ones() {
+    let error = Processor::load("zen9", Path::new("."))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`zen9`") && error.contains("zen5"),
+        "{error}"
+    );
+    let error = Processor::load("/no/such.toml", Path::new("."))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("/no/such.toml"), "{error}");
+}
+
+#[test]
+fn a_wrong_value_is_named_with_file_key_value_and_limit() {
+    for (from, to, named) in [
+        (
+            "window = 448",
+            "window = 8",
+            "p.toml: core.window = 8 is out of range (16 to 4096)",
+        ),
+        ("window = 448", "window = 5000", "16 to 4096"),
+        ("window = 448", "", "window"),
+        ("window = 448", "window = -1", "window"),
+        ("window = 448", "window = 448.5", "window"),
+        ("window = 448", "window = 448\nfrobnicate = 1", "frobnicate"),
+        (
+            "lea = { latency = 2",
+            "lea = { latency = 2000",
+            "classes.lea.latency = 2000",
+        ),
+        ("lea = {", "leaf = {", "[classes] lacks `lea`"),
+        (
+            "lea = {",
+            "leaf = { latency = 1 }\nlea = {",
+            "unknown `leaf`",
+        ),
+        (
+            "divide = 1",
+            "divide = 0",
+            "ports.divide = 0 is out of range (1 to 16)",
+        ),
+        ("name = \"zen5\"", "name = 5", "name"),
+    ] {
+        assert!(ZEN5.contains(from), "{from}");
+        let error = parse(&ZEN5.replacen(from, to, 1)).unwrap_err();
+        assert!(
+            error.contains("p.toml") && error.contains(named),
+            "{to}: {error}"
+        );
+    }
+    assert!(parse("").is_err());
+    assert!(parse("\u{0}").is_err());
+}
