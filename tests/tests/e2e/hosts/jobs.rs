@@ -59,9 +59,10 @@ impl Jobs {
         );
     }
 
-    /// The reported end of the job's interrupted run.
+    /// The reported end of the job's interrupted run. Slurm may report the job's end before the run has written it.
     fn ending(&self) -> String {
-        let text = fs::read_to_string(self.file("out.incomplete/summary.json"));
+        let summary = self.file("out.incomplete/summary.json");
+        let text = wait_for(SOON, || fs::read_to_string(&summary).ok());
         text.expect("the run ended in order")
     }
 
