@@ -4,7 +4,7 @@
 //! cannot continue because another process has not arrived yet: from its entry until that process's entry, at most until it returns. Calls
 //! that start or end MPI are counted separately: sums by cause and by process cover the program's main part. All nodes share one clock, so
 //! these times are exact and need no correction. The terms are from F. Wolf and B. Mohr, "Automatic performance analysis of hybrid
-//! MPI/OpenMP applications" (2003), and of Scalasca's documentation of its patterns. Computed by [`WaitCollector`], shown by `render`;
+//! MPI/OpenMP applications" (2003), and of Scalasca's documentation of its patterns. Computed by [`WaitCollector`](waiting::WaitCollector), shown by `render`;
 //! used by `belljar trace wait`.
 
 /// Calls and their waiting times.

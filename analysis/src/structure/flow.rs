@@ -4,7 +4,7 @@
 //! only adjacent calls are kept. Temporal labels of edges list the visits of a node at which each edge was taken. If no label is irregular, the
 //! sequence of calls can be reconstructed from the graph. Threads with equal graphs are one class. After X. Aguilar, K. Fürlinger and E. Laure, "MPI
 //! trace compression using event flow graphs" (Euro-Par 2014) and "Automatic on-line detection of MPI application structure with event flow graphs"
-//! (Euro-Par 2015). Collected by [`FlowCollector`], created by `graph`, shown by `render`, `dot` and `graphml`; used by `belljar trace graph`, and by
+//! (Euro-Par 2015). Collected by [`FlowCollector`](flow::FlowCollector), created by `graph`, shown by `render`, `dot` and `graphml`; used by `belljar trace graph`, and by
 //! `loops`.
 
 /// Threads with equal graphs.

@@ -2,7 +2,7 @@
 //!
 //! The same run has four such matrices. By *call*: as the program specified it, with collective operations by their roots and groups. By *message*: with collective
 //! operations as the messages of the MPI library, by its own tables. *Seen*: the messages that the library sent, in runs that recorded them. On the *wire*: the frames
-//! that the nodes' network cards sent, as written by the run itself. Traffic that cannot be determined is counted, with the reason. Created by [`TrafficCollector`] or
+//! that the nodes' network cards sent, as written by the run itself. Traffic that cannot be determined is counted, with the reason. Created by [`TrafficCollector`](matrix::TrafficCollector) or
 //! read from a run's `wire.csv`, shown by `render` and `picture`; used by `belljar trace matrix`.
 
 /// Conversion of calls to traffic.

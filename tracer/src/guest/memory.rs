@@ -1,7 +1,7 @@
 //! Guest memory for the tracer: small, checked accesses by linear address.
 //!
 //! An access changes only the bytes that are written, and a bad address is an error, never a fault. Arrays and texts
-//! are limited in length. The runner provides a [`GuestMemory`] of its node; `arguments` reads through
+//! are limited in length. The runner provides a [`GuestMemory`](memory::GuestMemory) of its node; `arguments` reads through
 //! [`Reader`](memory::Reader).
 
 /// A linear address that is not mapped, or not for this access.

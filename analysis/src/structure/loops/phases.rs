@@ -2,7 +2,7 @@
 //!
 //! The main loop of a class of threads is the outermost loop with most time; in a tie, the first. It lasts from its first
 //! entry to its last end, even if it is left and entered again in between. Computed from counted loops; used by `loops`, and
-//! for other analyses by [`phases`](super::phases()).
+//! for other analyses by [`phases`](crate::phases()).
 
 use belljar_job::Communicators;
 use belljar_trace::TraceHeader;

@@ -1,7 +1,7 @@
 //! Conversion of calls to traffic, call by call in the order of the trace.
 //!
 //! A message counts at its send, a collective operation at each member's call for the data that this member sends. Calls therefore need
-//! not wait for others; only pairs and the counts of equal collective calls are kept. Used by [`traffic`](super::traffic).
+//! not wait for others; only pairs and the counts of equal collective calls are kept. Used by [`traffic`](crate::traffic).
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! It keeps sums by site and by transition, bounded in number; those beyond the limit are counted together. Sites are
 //! numbered in the order of appearance, and renumbered at the end by their times. Used by
-//! [`call_sites`](super::call_sites).
+//! [`call_sites`](crate::call_sites).
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Statistics of the user's probes by call site.
 //!
 //! A site is a probe and the frames from which its function is called. Runs that record frames also record them for probes. Calls at sites beyond the
-//! limit are counted together. Used by [`call_sites`](super::call_sites).
+//! limit are counted together. Used by [`call_sites`](crate::call_sites).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
