@@ -2,6 +2,8 @@
 # Brings the files of a task's standard output and error to the node that started the step, for paths that nodes do not share. Slurm calls it on the node of the
 # task: `begin` is its TaskProlog, `end` its TaskEpilog, which ends before the step does.
 
+# Slurm 22.05 leaves this variable of prologs in the task's environment, where it tells tracers that the process is not a task.
+[ "${0##*/}" != begin ] || echo "unset SLURM_SCRIPT_CONTEXT"
 # A container may have few programs.
 [ ! -d /run/belljar/system ] || PATH=/run/belljar/system/bin:$PATH
 list=/run/slurm/task.$SLURM_JOB_ID.$SLURM_STEP_ID.$SLURM_PROCID

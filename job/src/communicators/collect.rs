@@ -3,7 +3,7 @@
 //! Each process's events come in trace order, selected or not. `Resolver` combines the histories once all
 //! events are known. Called by analyses in a first pass over the trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_trace::{Event, Fact, Launch, TraceHeader, WORLD};
 
@@ -112,17 +112,29 @@ impl Collector {
 
     /// Numbers the jobs in the order of their starts. Processes with the same launch belong to one job;
     /// if a launcher does not name its jobs, the `n`th process with a given rank belongs to the `n`th job
-    /// of this size that has such a rank.
+    /// of this size that has such a rank. Sizes that MPI returned distinguish jobs if all such processes
+    /// asked for it.
     fn jobs(&self) -> BTreeMap<ProcessKey, u32> {
         let mut order: Vec<_> = self.histories.iter().collect();
         order.sort_by_key(|(process, history)| (history.start, **process));
-        let mut seen: BTreeMap<(&Launch, u32), u32> = BTreeMap::new();
-        let mut numbers: BTreeMap<(&Launch, u32), u32> = BTreeMap::new();
+        let sizeless: BTreeSet<&Launch> = self
+            .histories
+            .values()
+            .filter(|history| history.launch.name.is_some() || history.world_size == 0)
+            .map(|history| &history.launch)
+            .collect();
+        let mut seen: BTreeMap<(&Launch, u32, u32), u32> = BTreeMap::new();
+        let mut numbers: BTreeMap<(&Launch, u32, u32), u32> = BTreeMap::new();
         let mut jobs = BTreeMap::new();
         for (process, history) in order {
-            let turn = seen.entry((&history.launch, history.rank)).or_default();
+            let launch = &history.launch;
+            let size = match sizeless.contains(launch) {
+                true => 0,
+                false => history.world_size,
+            };
+            let turn = seen.entry((launch, size, history.rank)).or_default();
             let next = numbers.len() as u32;
-            let job = numbers.entry((&history.launch, *turn)).or_insert(next);
+            let job = numbers.entry((launch, size, *turn)).or_insert(next);
             jobs.insert(*process, *job);
             *turn += 1;
         }

@@ -288,6 +288,7 @@ const JOB: &str = "#!/bin/sh
 #SBATCH --time=00:10:00 --partition=short
 #SBATCH --export=ALL,LEVEL=3
 echo job $SLURM_JOB_NAME on $SLURM_JOB_NODELIST with $SLURM_NTASKS, first $1
+./hello alone
 srun ./hello all
 srun -n 1 -N 1 --overlap ./hello one &
 srun --overlap --ntasks=2 --ntasks-per-node=1 ./hello two &
@@ -331,7 +332,13 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
     let parts = "node0 /root/made\nnode0 /root/made\nnode1 /root/made\nnode1 /root/made\n";
     assert!(said.ends_with(&format!("{tasks}{parts}node1\n")), "{said}");
     holds_what_was_announced(&dir, &image);
+    let sizes = sizes_of_jobs(&dir);
+    assert_eq!(sizes[..2], [1, 4], "{sizes:?}");
+    // Two steps start at the same time.
+    assert_eq!(sizes[2] + sizes[3], 3, "{sizes:?}");
+    assert_eq!(sizes[4..], [4], "{sizes:?}");
     for (word, ranks, nodes) in [
+        ("alone", 1, [1, 0]),
         ("all", 4, [2, 2]),
         ("one", 1, [1, 0]),
         ("two", 2, [1, 1]),
@@ -348,6 +355,20 @@ fn runs_a_batch_script(compiler: &str, image: &str) {
             assert_eq!(found, expected, "{word}: {said}");
         }
     }
+}
+
+/// The number of ranks of each job of the run in `out`.
+fn sizes_of_jobs(dir: &Dir) -> Vec<usize> {
+    let (stdout, stderr, code) = dir.call(&["trace", "stat", "out", "--json"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let statistics: serde_json::Value = serde_json::from_str(&stdout).expect("this is JSON");
+    let mut sizes = Vec::new();
+    for rank in statistics["ranks"].as_array().expect("it has ranks") {
+        let job = rank["job"].as_u64().expect("each has a job") as usize;
+        sizes.resize(sizes.len().max(job + 1), 0);
+        sizes[job] += 1;
+    }
+    sizes
 }
 
 /// `--dry-run` prints the variables that the script in `out` found.

@@ -61,6 +61,28 @@ fn processes_without_a_launcher_are_jobs_of_their_own() {
 }
 
 #[test]
+fn sizes_that_mpi_returned_distinguish_jobs_of_launchers_that_name_none() {
+    // A program without a launcher, and then a job of three processes.
+    let sizes = [1, 3, 3, 3];
+    let mut tracer = NodeTracer::new(0, &Selection::default());
+    let mut collector = Collector::new();
+    let header = TraceHeader::new("test", &[Frequency::from_hz(1_000_000_000).unwrap()]);
+    for (index, (rank, size)) in (0u64..).zip([0, 0, 1, 2].into_iter().zip(sizes)) {
+        let mut guest = Guest::new(Implementation::Mpich, index);
+        guest.clock += 1000 * index;
+        guest.tell(&mut tracer, fact::PROCESS, rank, IMPLEMENTATION_MPICH);
+        guest.call(&mut tracer, "MPI_Init", &[0, 0]);
+        let answer = guest.ints(&[size]);
+        guest.call(&mut tracer, "MPI_Comm_size", &[0x4400_0000, answer]);
+    }
+    for event in tracer.take_events() {
+        collector.observe(&event, &header);
+    }
+    let expected = [(0, 1), (1, 3), (1, 3), (1, 3)];
+    assert_eq!(jobs(&collector.resolve(), 4), expected);
+}
+
+#[test]
 fn communicators_of_sessions_join_their_process_sets() {
     let mut cluster = Cluster::new(3);
     let mut of_set = |name: &str| {
