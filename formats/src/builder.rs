@@ -24,8 +24,9 @@ pub(crate) use error::failed;
 /// Rates that convert amounts of work to times, for formats without times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Floating-point operations per second of a processor, for SimGrid's traces.
-    pub flops_per_second: f64,
+    /// Floating-point operations per second of a processor, for SimGrid's traces. Without it, the speed of the hosts in the platform
+    /// file next to the trace, or 10^9.
+    pub flops_per_second: Option<f64>,
 }
 
 /// Summary of an imported trace.

@@ -6,6 +6,8 @@
 
 /// Conversion of actions to calls.
 mod actions;
+/// The speed of hosts.
+mod platform;
 /// The open state of a rank.
 mod rank;
 /// Words of a line.
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 use belljar_files::open_input;
 use belljar_sim::Frequency;
 
-use self::rank::{RankReader, Surplus};
+use self::rank::{Pace, RankReader, Surplus};
 use crate::builder::calls::Functions;
 use crate::builder::layout::{self, Layout};
 use crate::builder::spool::Spool;
@@ -27,8 +29,11 @@ use crate::format::Format;
 
 /// The list of ranks' files in a folder written by Belljar.
 pub(crate) const LIST: &str = "ranks";
-/// The clock of the trace: nanoseconds.
-const TICKS_PER_SECOND: u64 = 1_000_000_000;
+/// The lowest and highest clock of the trace, in hertz.
+const LOWEST_CLOCK: f64 = 1e9;
+const HIGHEST_CLOCK: f64 = 1e12;
+/// Floating-point operations per second when nothing else is known.
+const DEFAULT_SPEED: f64 = 1e9;
 /// Most bytes of a line, of a list, and of a file with all ranks.
 const LONGEST_LINE: u64 = 1 << 20;
 const LONGEST_LIST: u64 = 64 << 20;
@@ -71,14 +76,15 @@ pub(crate) fn import(
     let mut spool = Spool::new(folder.unwrap_or(Path::new(".")))?;
     let functions = Functions::new();
     let layout = Layout::new(count);
-    let ticks_per_flop = TICKS_PER_SECOND as f64 / rates.flops_per_second;
+    let (speed, source) = speed(list.as_deref().unwrap_or(path), rates);
+    let clock = clock(speed);
     let mut surplus = Surplus::default();
     for rank in 0..count {
         spool.begin_thread();
         let place = layout::place(rank, count);
         layout.opening(&functions, (place, 0), |event| spool.push(event))?;
         let to = (&functions, &mut spool);
-        let mut rank = RankReader::new((place, count), ticks_per_flop, to);
+        let mut rank = RankReader::new((place, count), Pace::new(clock, speed), to);
         match &sources {
             Ranks::Files(files) => read_file(&files[place.rank as usize], &mut rank)?,
             Ranks::Lines(path, lines) => {
@@ -88,21 +94,45 @@ pub(crate) fn import(
         }
         surplus.merge(rank.finish()?);
     }
-    let clock = Frequency::from_hz(TICKS_PER_SECOND);
-    let clock = clock.unwrap_or_else(|| unreachable!("it is not zero"));
-    let notes = notes(rates).into_iter().chain(surplus.note()).collect();
+    let notes = notes(speed, &source)
+        .into_iter()
+        .chain(surplus.note())
+        .collect();
     let format = (Format::Ti, notes);
     crate::builder::write::write(spool, (out, name), format, (layout::nodes(count), clock))
 }
 
-fn notes(rates: Rates) -> Vec<String> {
+/// The speed of processors in floating-point operations per second, and its source.
+fn speed(list: &Path, rates: Rates) -> (f64, String) {
+    if let Some(speed) = rates.flops_per_second {
+        return (speed, "as requested".to_owned());
+    }
+    let folder = list.parent().unwrap_or(Path::new("."));
+    let file = folder.join(platform::PLATFORM);
+    match platform::speed(folder) {
+        Ok(Some(speed)) => (speed, format!("the speed of hosts in {}", file.display())),
+        Ok(None) => (DEFAULT_SPEED, "by default".to_owned()),
+        Err(error) => {
+            let source = format!("by default, as {} is of no use: {error}", file.display());
+            (DEFAULT_SPEED, source)
+        }
+    }
+}
+
+/// The clock of the trace: a tick for each operation, or several where processors are slow.
+fn clock(speed: f64) -> Frequency {
+    let ticks = (LOWEST_CLOCK / speed).ceil().max(1.0);
+    let hz = (speed * ticks).clamp(LOWEST_CLOCK, HIGHEST_CLOCK).round() as u64;
+    Frequency::from_hz(hz).unwrap_or_else(|| unreachable!("it is not zero"))
+}
+
+fn notes(speed: f64, source: &str) -> Vec<String> {
     vec![
         "imported from a time-independent trace of SimGrid: it tells neither communicators but one and arguments of calls, nor where they were made, nor the \
          frames on the wire, nor consoles; pieces of operations are as it has them"
             .to_owned(),
         format!(
-            "it has no times: work is at {} floating-point operations a second, and calls take none; `belljar replay DIR --out DIR2` makes a trace with times",
-            rates.flops_per_second
+            "it has no times: work is at {speed} floating-point operations a second ({source}; --flops-per-second), and calls take none; `belljar replay DIR --out DIR2` makes a trace with times"
         ),
     ]
 }

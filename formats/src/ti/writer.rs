@@ -11,8 +11,10 @@ mod platform;
 
 use std::io::{self, Write};
 
+use belljar_collectives::Operation;
 use belljar_program::ProcessId;
 
+use super::OWN_BARRIER;
 use crate::messages::{Message, Messages, Step};
 pub use platform::{Layout, write_hosts, write_platform};
 
@@ -44,11 +46,20 @@ pub fn write_rank(
         amounts,
         work: 0,
         begun: None,
+        is_first: true,
+        is_at_barrier: false,
         out,
     };
     writer.line(format_args!("init"))?;
-    messages.rank(rank, |step| writer.step(step))?;
+    messages.rank(rank, |step| {
+        writer.barrier(None)?;
+        writer.step(step)?;
+        writer.is_first = false;
+        io::Result::Ok(())
+    })?;
     writer.settle()?;
+    // The last operation, if it is a barrier, is that of the end.
+    writer.barrier(Some("MPI_Finalize"))?;
     writer.work()?;
     writer.line(format_args!("finalize"))
 }
@@ -67,6 +78,10 @@ struct Writer<'o> {
     work: u64,
     /// An operation that becomes a blocking action if it is awaited at once.
     begun: Option<BegunMessage>,
+    /// No step is written yet.
+    is_first: bool,
+    /// The latest step is a barrier, which is not written yet.
+    is_at_barrier: bool,
     out: &'o mut dyn Write,
 }
 
@@ -75,13 +90,24 @@ impl Writer<'_> {
         writeln!(self.out, "{} {action}", self.rank)
     }
 
-    /// Writes the work since the last action.
+    /// Writes the work since the last action, if it is at least half an operation.
     fn work(&mut self) -> io::Result<()> {
         let flops = self.amounts.flops(std::mem::take(&mut self.work));
-        if flops > 0.0 {
+        if flops.round() >= 1.0 {
             self.line(format_args!("compute {flops:.0}"))?;
         }
         Ok(())
+    }
+
+    /// Writes the barrier that is the latest step, if it is one, as part of the `function`.
+    fn barrier(&mut self, function: Option<&str>) -> io::Result<()> {
+        if !std::mem::take(&mut self.is_at_barrier) {
+            return Ok(());
+        }
+        if let Some(function) = function {
+            writeln!(self.out, "{OWN_BARRIER}{function}")?;
+        }
+        self.line(format_args!("barrier"))
     }
 
     /// Writes a begun operation that is not awaited at once.
@@ -122,6 +148,13 @@ impl Writer<'_> {
             Step::Together(together) => {
                 self.settle()?;
                 self.work()?;
+                if together.call.operation == Operation::Barrier {
+                    self.is_at_barrier = true;
+                    return match self.is_first {
+                        true => self.barrier(Some("MPI_Init")),
+                        false => Ok(()),
+                    };
+                }
                 let action = collective::action(together);
                 self.line(format_args!("{action}"))
             }

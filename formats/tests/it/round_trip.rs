@@ -9,7 +9,7 @@ use belljar_formats::{Format, ImportError, Imported, Rates, Source, import, otf2
 use belljar_trace::{Event, TraceState, TraceSummary};
 
 const RATES: Rates = Rates {
-    flops_per_second: 1e9,
+    flops_per_second: Some(1e9),
 };
 
 const STENCIL: Stencil = Stencil {

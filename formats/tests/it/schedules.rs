@@ -14,7 +14,7 @@ fn listed(text: &[u8], name: &str) -> Result<(Imported, Vec<String>), ImportErro
     fs::write(&path, text).expect("it is written");
     let out = folder.path().join("trace.bjt");
     let rates = Rates {
-        flops_per_second: 2e9,
+        flops_per_second: Some(2e9),
     };
     let told = import(&path, None, rates, (&out, name))?;
     Ok((told, calls(&out)))
@@ -113,7 +113,7 @@ fn goal_operations_without_an_order_are_threads_with_conditions() {
     fs::write(&path, text).expect("it is written");
     let out = folder.path().join("trace.bjt");
     let rates = Rates {
-        flops_per_second: 1e9,
+        flops_per_second: Some(1e9),
     };
     import(&path, None, rates, (&out, "a")).expect("it is sound");
     let reader = TraceReader::open(&out).expect("a trace");
@@ -212,21 +212,22 @@ fn actions_of_simgrid_are_calls() {
         1 alltoallv 9 3 4 9 1 2 6 1\n0 sleep 0.001\n0 finalize\n1 finalize\n";
     let (told, calls) = listed(text.as_bytes(), "all.ti").expect("it is sound");
     assert_eq!((told.format, told.processes), (Format::Ti, 2));
+    // A tick is an operation, of which the test's rate has two in a nanosecond.
     let expected = [
         "0 MPI_Init 0",
-        "0 MPI_Isend 500 Send Rank(1) Some(7) 16 +0",
-        "0 MPI_Irecv 500 Receive Rank(1) Some(8) 3 +1",
-        "0 MPI_Wait 500 -0",
-        "0 MPI_Waitall 500 -1",
-        "0 MPI_Allreduce 500 Some(32) []",
-        "0 MPI_Alltoallv 1000 Some(3) [12, 16]",
-        "0 MPI_Finalize 1001000",
+        "0 MPI_Isend 1000 Send Rank(1) Some(7) 16 +0",
+        "0 MPI_Irecv 1000 Receive Rank(1) Some(8) 3 +1",
+        "0 MPI_Wait 1000 -0",
+        "0 MPI_Waitall 1000 -1",
+        "0 MPI_Allreduce 1000 Some(32) []",
+        "0 MPI_Alltoallv 2000 Some(3) [12, 16]",
+        "0 MPI_Finalize 2002000",
         "1 MPI_Init 0",
         "1 MPI_Recv 0 Receive Rank(0) Some(7) 16",
         "1 MPI_Send 0 Send Rank(0) Some(8) 3",
         "1 MPI_Allreduce 0 Some(32) []",
-        "1 MPI_Alltoallv 500 Some(7) [4, 8]",
-        "1 MPI_Finalize 500",
+        "1 MPI_Alltoallv 1000 Some(7) [4, 8]",
+        "1 MPI_Finalize 1000",
     ];
     assert_eq!(calls, expected);
 }
@@ -241,7 +242,7 @@ fn a_list_names_the_files_of_ranks() {
     write("one.txt", "0 init\n0 send 1 0 5\n0 finalize\n");
     write("two.txt", "1 init\n1 recv 0 0 5\n1 finalize\n");
     let rates = Rates {
-        flops_per_second: 1e9,
+        flops_per_second: Some(1e9),
     };
     for path in [folder.path().to_owned(), folder.path().join("ranks")] {
         let out = folder.path().join("trace.bjt");
@@ -251,6 +252,47 @@ fn a_list_names_the_files_of_ranks() {
             (Format::Ti, 6, 2)
         );
     }
+}
+
+#[test]
+fn work_is_at_the_speed_of_the_hosts_in_the_platform_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).expect("it is written");
+    };
+    write("ranks", "one.txt\ntwo.txt\n");
+    write(
+        "one.txt",
+        "0 init\n# The barrier of MPI_Init\n0 barrier\n0 compute 5000\n0 finalize\n",
+    );
+    write(
+        "two.txt",
+        "1 init\n# The barrier of MPI_Init\n1 barrier\n1 finalize\n",
+    );
+    let out = folder.path().join("trace.bjt");
+    let import = |flops_per_second| {
+        let rates = Rates { flops_per_second };
+        import(folder.path(), None, rates, (&out, "list")).expect("it is sound")
+    };
+    // 5000 operations at 10^9 a second, and the barriers are parts of MPI_Init.
+    let told = import(None);
+    assert_eq!((told.end_ps, told.calls), (5_000_000, 4));
+    let host = "<platform><host id='a' speed='2.5Gf'/></platform>";
+    write("platform.xml", host);
+    let told = import(None);
+    assert_eq!(told.end_ps, 2_000_000);
+    let source = "work is at 2500000000 floating-point operations a second (the speed of hosts in";
+    assert!(told.notes[1].contains(source), "{:?}", told.notes);
+    assert_eq!(import(Some(5e9)).end_ps, 1_000_000);
+    let other = "<platform><host speed='1Gf'/><host speed='2Gf'/></platform>";
+    write("platform.xml", other);
+    let told = import(None);
+    assert_eq!(told.end_ps, 5_000_000);
+    assert!(
+        told.notes[1].contains("different speeds"),
+        "{:?}",
+        told.notes
+    );
 }
 
 #[test]
@@ -265,7 +307,7 @@ fn a_list_may_name_one_file_of_all_ranks() {
         "0 init\n1 init\n1 recv 0 0 5\n0 send 1 0 5\n0 finalize\n1 finalize\n",
     );
     let rates = Rates {
-        flops_per_second: 1e9,
+        flops_per_second: Some(1e9),
     };
     let out = folder.path().join("trace.bjt");
     let list = folder.path().join("list");
@@ -288,10 +330,10 @@ fn a_test_leaves_its_message_to_a_later_wait() {
         "1 MPI_Init 0",
         "1 MPI_Irecv 0 Receive Rank(0) Some(0) 5 +0",
         "1 MPI_Test 0",
-        "1 MPI_Wait 5 -0",
-        "1 MPI_Irecv 5 Receive Rank(0) Some(1) 5 +1",
-        "1 MPI_Test 5",
-        "1 MPI_Waitall 5 -1",
+        "1 MPI_Wait 10 -0",
+        "1 MPI_Irecv 10 Receive Rank(0) Some(1) 5 +1",
+        "1 MPI_Test 10",
+        "1 MPI_Waitall 10 -1",
     ];
     assert_eq!(calls[3..], expected);
 }

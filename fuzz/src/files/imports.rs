@@ -52,7 +52,7 @@ fn file(data: &[u8], format: Format) {
 fn imported(path: &Path, format: Format, folder: &Path) {
     let out = folder.join("trace.bjt");
     let rates = Rates {
-        flops_per_second: 1e9,
+        flops_per_second: Some(1e9),
     };
     // Errors are expected; only panics are defects.
     if import(path, Some(format), rates, (&out, "fuzz")).is_err() {

@@ -76,7 +76,7 @@ pub(super) fn carry_out(
             Ok(None)
         }
         "sleep" => {
-            rank.sleep(words.work()? * super::TICKS_PER_SECOND as f64);
+            rank.sleep(words.work()?);
             Ok(None)
         }
         // These have no effect in SimGrid's replay either.

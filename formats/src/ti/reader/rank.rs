@@ -5,8 +5,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
+use belljar_sim::Frequency;
 use belljar_trace::{Amount, Collective, Direction, Event, Peer, Phase, WORLD};
 
+use super::super::OWN_BARRIER;
 use super::actions;
 use super::words::{BYTE, Words, rank};
 use crate::builder::ImportError;
@@ -21,11 +23,29 @@ const MOST_OPEN: usize = 1 << 20;
 /// A message by its sender, receiver and tag.
 pub(super) type Key = (u32, u32, i32);
 
+/// Ticks of the trace's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    ticks_per_operation: f64,
+    ticks_per_second: f64,
+}
+
+impl Pace {
+    /// Of a clock, and processors of a speed in floating-point operations per second.
+    pub(super) fn new(clock: Frequency, speed: f64) -> Self {
+        let ticks_per_second = clock.as_hz() as f64;
+        Self {
+            ticks_per_operation: ticks_per_second / speed,
+            ticks_per_second,
+        }
+    }
+}
+
 /// The reader of a rank's actions.
 pub(super) struct RankReader<'a> {
     place: ImportedThread,
     pub(super) ranks: u32,
-    ticks_per_flop: f64,
+    pace: Pace,
     functions: &'a Functions,
     spool: &'a mut Spool,
     time: u64,
@@ -36,6 +56,8 @@ pub(super) struct RankReader<'a> {
     open: BTreeMap<Key, VecDeque<(u64, Option<ImportedMessage>)>>,
     count: usize,
     pub(super) element: u64,
+    /// The next barrier is part of the start or the end of MPI.
+    skips_barrier: bool,
     surplus: Surplus,
 }
 
@@ -73,13 +95,13 @@ impl Surplus {
 impl<'a> RankReader<'a> {
     pub(super) fn new(
         (place, ranks): (ImportedThread, u32),
-        ticks_per_flop: f64,
+        pace: Pace,
         (functions, spool): (&'a Functions, &'a mut Spool),
     ) -> Self {
         Self {
             place,
             ranks,
-            ticks_per_flop,
+            pace,
             functions,
             spool,
             time: 0,
@@ -88,6 +110,7 @@ impl<'a> RankReader<'a> {
             open: BTreeMap::new(),
             count: 0,
             element: BYTE,
+            skips_barrier: false,
             surplus: Surplus::default(),
         }
     }
@@ -99,6 +122,10 @@ impl<'a> RankReader<'a> {
     /// Reads a line of the file at the path.
     pub(super) fn line(&mut self, place: (&Path, u64), line: &str) -> Result<(), ImportError> {
         let wrong = |reason: &str| super::wrong(place.0, place.1, reason);
+        if line.starts_with(OWN_BARRIER) {
+            self.skips_barrier = true;
+            return Ok(());
+        }
         let line = line.split('#').next().unwrap_or_default();
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else {
@@ -110,6 +137,9 @@ impl<'a> RankReader<'a> {
         }
         let action = words.next().ok_or_else(|| wrong("there is no action"))?;
         let action = action.to_ascii_lowercase();
+        if std::mem::take(&mut self.skips_barrier) && action == "barrier" {
+            return Ok(());
+        }
         let mut words = Words::new(words.collect(), self.element);
         let event = actions::carry_out(self, &action, &mut words).map_err(|error| wrong(&error))?;
         if words.left() > 0 && !actions::ignores_words(&action) {
@@ -128,11 +158,15 @@ impl<'a> RankReader<'a> {
 
     /// Adds work.
     pub(super) fn work(&mut self, flops: f64) {
-        self.sleep(flops * self.ticks_per_flop);
+        self.advance(flops * self.pace.ticks_per_operation);
     }
 
-    /// Advances by this many ticks.
-    pub(super) fn sleep(&mut self, ticks: f64) {
+    /// Advances by this many seconds.
+    pub(super) fn sleep(&mut self, seconds: f64) {
+        self.advance(seconds * self.pace.ticks_per_second);
+    }
+
+    fn advance(&mut self, ticks: f64) {
         let ticks = ticks + self.rest;
         self.rest = ticks.fract();
         // Times beyond the range become the last one.

@@ -1,6 +1,7 @@
 //! Collective operations of all ranks as actions.
 //!
-//! Counts are bytes: the reader's default datatype is a byte here. Used by `ti`.
+//! Counts are bytes: the reader's default datatype is a byte here. Reductions have no work of their own, as in traces that SimGrid
+//! writes. Used by `ti`.
 
 use std::fmt::Write as _;
 
@@ -20,7 +21,7 @@ fn counts(counts: impl IntoIterator<Item = u64>) -> String {
 /// Formats the action, with its operands.
 pub(super) fn action(together: Together<'_>) -> String {
     let call = together.call;
-    let (bytes, root, work) = (call.bytes(), call.root, call.count);
+    let (bytes, root) = (call.bytes(), call.root);
     let own = |pieces: &[u64]| pieces.get(call.rank as usize).copied().unwrap_or(0);
     let sum = |pieces: &[u64]| {
         pieces
@@ -31,10 +32,10 @@ pub(super) fn action(together: Together<'_>) -> String {
     match call.operation {
         Operation::Barrier => "barrier".to_owned(),
         Operation::Broadcast => format!("bcast {bytes} {root}"),
-        Operation::Reduce => format!("reduce {bytes} {work} {root}"),
-        Operation::Allreduce => format!("allreduce {bytes} {work}"),
-        Operation::Scan => format!("scan {bytes} {work}"),
-        Operation::Exscan => format!("exscan {bytes} {work}"),
+        Operation::Reduce => format!("reduce {bytes} 0 {root}"),
+        Operation::Allreduce => format!("allreduce {bytes} 0"),
+        Operation::Scan => format!("scan {bytes} 0"),
+        Operation::Exscan => format!("exscan {bytes} 0"),
         Operation::Gather => format!("gather {bytes} {bytes} {root}"),
         Operation::Scatter => format!("scatter {bytes} {bytes} {root}"),
         Operation::Allgather => format!("allgather {bytes} {bytes}"),
@@ -77,13 +78,11 @@ pub(super) fn action(together: Together<'_>) -> String {
         }
         Operation::ReduceScatter => {
             let pieces = &call.sent;
-            let elements = sum(pieces) / call.element.max(1);
-            format!("reducescatter{} {elements}", counts(pieces.iter().copied()))
+            format!("reducescatter{} 0", counts(pieces.iter().copied()))
         }
         Operation::ReduceScatterBlock => {
             let pieces = std::iter::repeat_n(bytes, call.members as usize);
-            let elements = work.saturating_mul(call.members.into());
-            format!("reducescatter{} {elements}", counts(pieces))
+            format!("reducescatter{} 0", counts(pieces))
         }
         // Replays send the messages of neighbours directly, so these do not occur here.
         Operation::NeighborAllgather

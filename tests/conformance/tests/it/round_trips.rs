@@ -1,15 +1,16 @@
 //! Random jobs exported, imported, and exported again: from the second export on, exports are equal.
 //!
-//! The first export may lose properties that the format lacks; later ones lose nothing. SimGrid's traces are not among these: an import has the work of a reduction as work after the call, and the
-//! synchronisation of `MPI_Init` and `MPI_Finalize` is exported as a barrier.
+//! The first export may lose properties that the format lacks; later ones lose nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
 use belljar_conformance::{Kinds, check};
 use belljar_formats::goal::{write_goal, write_goal_binary};
+use belljar_formats::ti::{Amounts, write_rank};
 use belljar_formats::{Format, Messages, Rates, Source, import, otf2};
 use belljar_program::{Algorithms, Program, extract};
 
@@ -88,6 +89,7 @@ fn canonical(text: &str) -> Vec<u8> {
 struct Goal;
 struct GoalBinary;
 struct Otf2;
+struct Ti;
 
 impl Carrier for Goal {
     const FORMAT: Format = Format::Goal;
@@ -150,10 +152,43 @@ impl Carrier for Otf2 {
     }
 }
 
+impl Carrier for Ti {
+    const FORMAT: Format = Format::Ti;
+
+    fn write(trace: &Path, folder: &Path) -> PathBuf {
+        let program = program(trace);
+        let messages = Messages::new(&program, true);
+        let clock = TraceReader::open(trace).expect("a trace");
+        let flops_per_second = clock.header().frequency(0).as_hz() as f64;
+        let folder = folder.join("ti");
+        fs::create_dir(&folder).expect("a folder");
+        let mut list = String::new();
+        for rank in 0..messages.ranks() {
+            let name = format!("{rank}.txt");
+            let mut file = fs::File::create(folder.join(&name)).expect("a file");
+            let amounts = Amounts { flops_per_second };
+            write_rank(&messages, rank, amounts, &mut file).expect("it is written");
+            list += &format!("{name}\n");
+        }
+        fs::write(folder.join("ranks"), list).expect("it is written");
+        folder
+    }
+
+    fn content(path: &Path) -> BTreeMap<String, Vec<u8>> {
+        let list = fs::read_to_string(path.join("ranks")).expect("a list");
+        let files = list.lines().map(|name| {
+            let text = fs::read_to_string(path.join(name)).expect("a file");
+            format!("{text}\n")
+        });
+        let all: String = files.collect();
+        [(String::new(), canonical(&all))].into()
+    }
+}
+
 fn imported<C: Carrier>(path: &Path, folder: &Path) -> PathBuf {
     let out = folder.join("trace.bjt");
     let rates = Rates {
-        flops_per_second: RATE,
+        flops_per_second: Some(RATE),
     };
     let imported = import(path, Some(C::FORMAT), rates, (&out, "imported"));
     imported.expect("what was exported is imported");
@@ -199,6 +234,11 @@ fn goal_schedules_come_back() {
 #[test]
 fn binary_goal_schedules_come_back() {
     all_come_back::<GoalBinary>(&Kinds::ALL);
+}
+
+#[test]
+fn traces_of_simgrid_come_back() {
+    all_come_back::<Ti>(&Kinds::ALL);
 }
 
 #[test]

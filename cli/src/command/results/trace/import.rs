@@ -49,8 +49,10 @@ pub(crate) struct ImportArguments {
     #[arg(long, value_enum)]
     format: Option<ImportFormat>,
     /// For `ti`: floating-point operations per second of a processor.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1e9)]
-    flops_per_second: f64,
+    ///
+    /// The default is the speed of the hosts in the file `platform.xml` next to the trace, or 1e9.
+    #[arg(long, value_name = "NUMBER")]
+    flops_per_second: Option<f64>,
     /// Clock of hosts' processors in replays.
     ///
     /// Hosts' costs are cycles of it.
@@ -69,7 +71,7 @@ pub(in crate::command) fn imported(trace: &Path) -> bool {
 /// `belljar trace import`.
 pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     let flops_per_second = arguments.flops_per_second;
-    if !(flops_per_second.is_finite() && flops_per_second > 0.0) {
+    if flops_per_second.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
         bail!("--flops-per-second must be a number above 0");
     }
     let format = arguments.format.map(|choice| match choice {
