@@ -7,8 +7,12 @@
 mod engine;
 /// Images of the tests of groups.
 mod images;
+/// Programs of tests.
+mod programs;
 /// Seconds of the stages.
 mod stages;
+
+use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -17,6 +21,7 @@ use crate::packages::{self, BUILD, TEST};
 use crate::python;
 use crate::shell::{self, BuildProfile, build_belljar, cargo, run_with};
 use crate::tree::dependencies;
+use programs::{OutputForm, TestPrograms};
 use stages::Stages;
 
 /// A group of tests.
@@ -149,37 +154,48 @@ pub(crate) fn run(group: Option<Group>) -> Result<()> {
     }
 }
 
-/// All groups. Everything is built first. The tests in an emulated machine take one processor for many minutes, so they run beside the unit tests,
-/// most of which take one, too. Prints the seconds of each stage at the end.
+/// All groups. Everything is built first. Lints wait for single crates, images for the mirror, and the tests in an emulated machine take one processor
+/// for many minutes, so two lines of stages run at once: images and the tests that need them; and all others. Prints the seconds of each stage at
+/// the end.
 fn everything() -> Result<()> {
-    let mut stages = Stages::default();
-    let outcome = all_stages(&mut stages);
+    let stages = Stages::default();
+    let outcome = all_stages(&stages);
     stages.print();
     outcome
 }
 
-fn all_stages(stages: &mut Stages) -> Result<()> {
+fn all_stages(stages: &Stages) -> Result<()> {
     let build = ["test", "--workspace", "--no-run", "--quiet"];
     stages.time("build of tests", || shell::run(&cargo(), &build))?;
     let binary = stages.time("build of belljar", || build_binary(END_TO_END))?;
+    // Cargo is not called again for these: it would wait for the builds of lints.
+    let programs = stages.time("test programs", TestPrograms::build)?;
     std::thread::scope(|scope| {
-        // Builds of images wait for the mirror much of the time.
-        let images = scope.spawn(|| images::build_all(END_TO_END, &binary));
+        let guests = scope.spawn(|| {
+            stages.time("images", || images::build_all(END_TO_END, &binary))?;
+            let form = OutputForm::Named;
+            std::thread::scope(|scope| {
+                let machine = scope
+                    .spawn(|| stages.time("kvm", || in_machine(&programs, &binary, &[], form)));
+                let on_host = || on_host(&programs, END_TO_END, &binary, (&[], form));
+                stages.time("end to end", on_host)?;
+                join(machine)
+            })
+        });
         stages.time("lint", lint)?;
-        let images = stages.time("images, after lint", || images.join());
-        images.unwrap_or_else(|_| bail!("the thread of the images panicked"))
-    })?;
-    stages.time("frozen", || crate::frozen::check(binary.as_ref()))?;
-    std::thread::scope(|scope| {
-        let machine = scope.spawn(|| in_machine(&binary, &[], OutputForm::Named));
+        stages.time("frozen", || crate::frozen::check(binary.as_ref()))?;
+        stages.time("python", || python(&binary))?;
         // The differential tests are among the unit tests of their crate.
         stages.time("unit", unit)?;
         stages.time("pooled", engine::pooled)?;
-        let machine = stages.time("kvm, after unit", || machine.join());
-        machine.unwrap_or_else(|_| bail!("the thread of the kvm group panicked"))
-    })?;
-    stages.time("end to end", || on_host(END_TO_END, &binary, &[]))?;
-    stages.time("python", || python(&binary))
+        stages.time("wait for end to end", || join(guests))
+    })
+}
+
+/// The outcome of a thread's stages.
+fn join(stages: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
+    let outcome = stages.join();
+    outcome.unwrap_or_else(|_| bail!("a thread of stages panicked"))
 }
 
 /// The variable with the Python that reads exported traces.
@@ -247,9 +263,10 @@ const WHOLE_ROOTS: &str = "BELLJAR_ROOTS";
 /// Runs the tests of `groups`, with `more` in their environment.
 fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     let binary = prepare(groups)?;
-    on_host(groups, &binary, more)?;
+    let programs = TestPrograms::build()?;
+    on_host(&programs, groups, &binary, (more, OutputForm::Plain))?;
     if groups.contains(&Group::Kvm) {
-        in_machine(&binary, more, OutputForm::Plain)?;
+        in_machine(&programs, &binary, more, OutputForm::Plain)?;
     }
     Ok(())
 }
@@ -278,7 +295,12 @@ fn build_binary(groups: &[Group]) -> Result<String> {
 }
 
 /// Runs the `groups` that need no emulated machine.
-fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> {
+fn on_host(
+    programs: &TestPrograms,
+    groups: &[Group],
+    binary: &str,
+    (more, output): (&[(&str, &str)], OutputForm),
+) -> Result<()> {
     let groups = groups.iter().copied();
     let groups: Vec<_> = groups.filter(|group| *group != Group::Kvm).collect();
     if groups.is_empty() {
@@ -294,7 +316,7 @@ fn on_host(groups: &[Group], binary: &str, more: &[(&str, &str)]) -> Result<()> 
     environment.extend(package);
     let mut arguments = end_to_end_tests(&groups);
     arguments.extend(["--test-threads".to_owned(), tests_at_once().to_string()]);
-    shell::run_with(&cargo(), &arguments, &environment)
+    programs.end_to_end("e2e", output, &arguments, &environment)
 }
 
 /// Number of end-to-end tests at once: one more than processors, as a run uses one and at times waits for the disk or for
@@ -303,41 +325,31 @@ fn tests_at_once() -> usize {
     std::thread::available_parallelism().map_or(2, |processors| processors.get() + 1)
 }
 
-/// Form of a group's output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OutputForm {
-    /// Unchanged.
-    Plain,
-    /// With the group's name before each line, for parallel groups.
-    Named,
-}
-
 /// Runs the kvm group, one test at a time, as an emulated machine needs a processor.
-fn in_machine(binary: &str, more: &[(&str, &str)], output: OutputForm) -> Result<()> {
-    let tests = shell::test_program("belljar-kvm", "belljar-kvm")?;
-    let digests = shell::test_program("belljar-exact", "digests")?;
+fn in_machine(
+    programs: &TestPrograms,
+    binary: &str,
+    more: &[(&str, &str)],
+    output: OutputForm,
+) -> Result<()> {
     let own = [
         ("BELLJAR_BIN", binary),
-        ("BELLJAR_KVM_TESTS", &tests),
-        ("BELLJAR_DIGESTS", &digests),
+        ("BELLJAR_KVM_TESTS", &programs.kvm),
+        ("BELLJAR_DIGESTS", &programs.digests),
     ];
     let environment = [&own, more].concat();
     let mut arguments = end_to_end_tests(&[Group::Kvm]);
     arguments.extend(["--test-threads", "1"].map(str::to_owned));
-    match output {
-        OutputForm::Plain => shell::run_with(&cargo(), &arguments, &environment),
-        OutputForm::Named => shell::run_named("kvm", &cargo(), &arguments, &environment),
-    }
+    programs.end_to_end("kvm", output, &arguments, &environment)
 }
 
-/// Cargo's arguments for the end-to-end tests of `groups`.
+/// Arguments of the end-to-end tests of `groups`.
 fn end_to_end_tests(groups: &[Group]) -> Vec<String> {
     let filters = groups
         .iter()
         .filter_map(|group| group.to_possible_value())
         .map(|value| format!("{}::", value.get_name()));
-    let arguments = ["test", "--workspace", "--test", "e2e", "--"].map(str::to_owned);
-    arguments.into_iter().chain(filters).collect()
+    filters.collect()
 }
 
 #[cfg(test)]

@@ -3,25 +3,39 @@
 //! The host's clock times the stages.
 #![allow(clippy::disallowed_methods)]
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Seconds of the stages of all groups.
-#[derive(Debug, Default)]
-pub(super) struct Stages(Vec<(&'static str, Duration)>);
+/// Seconds of the stages of all groups, some of which run at the same time.
+#[derive(Debug)]
+pub(super) struct Stages {
+    begin: Instant,
+    ended: Mutex<Vec<(&'static str, Duration)>>,
+}
+
+impl Default for Stages {
+    fn default() -> Self {
+        Self {
+            begin: Instant::now(),
+            ended: Mutex::default(),
+        }
+    }
+}
 
 impl Stages {
     /// Runs a stage and notes its time, also if it fails.
-    pub(super) fn time<T>(&mut self, name: &'static str, stage: impl FnOnce() -> T) -> T {
+    pub(super) fn time<T>(&self, name: &'static str, stage: impl FnOnce() -> T) -> T {
         let begin = Instant::now();
         let outcome = stage();
-        self.0.push((name, begin.elapsed()));
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.push((name, begin.elapsed()));
         outcome
     }
 
-    /// Prints a line for each stage, and their sum.
+    /// Prints a line for each stage in the order of their ends, and one for all together.
     pub(super) fn print(&self) {
-        let all: Duration = self.0.iter().map(|(_, time)| *time).sum();
-        for (name, time) in self.0.iter().chain([&("all", all)]) {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, time) in ended.iter().chain([&("all", self.begin.elapsed())]) {
             eprintln!("{:>6} s  {name}", time.as_secs());
         }
     }
