@@ -18,7 +18,7 @@ const UUID: [u8; 16] = [
     0xbe, 0x11, 0xa2, 0x00, 0x00, 0x00, 0x40, 0x00, 0x80, 0x00, 0, 0, 0, 0, 0, 1,
 ];
 /// The checksum starts with all ones and is not inverted at the end: `erofs_superblock_csum_verify` of
-/// `fs/erofs/super.c`.
+/// `fs/erofs/super.c`. The crate `crc32fast` of other checksums has only the polynomial of IEEE 802.3.
 const CASTAGNOLI: crc::Algorithm<u32> = crc::Algorithm {
     xorout: 0,
     ..crc::CRC_32_ISCSI

@@ -3,6 +3,9 @@
 //! Each position is checked before directories and inodes are read there. An image can thus refer to nothing
 //! outside itself, to no directory twice, and to nothing larger than the format's limits. Memory holds an
 //! image's names, a bounded number of its metadata blocks and one block of a file.
+//!
+//! The crate `backhand` (0.25) has other bounds: it reads no extended attributes, keeps all inodes and directory entries of an
+//! image in memory whatever their number, and descends into folders by recursion, so that a deep image ends the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
