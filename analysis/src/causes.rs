@@ -4,6 +4,8 @@
 
 /// Efficiencies of parallel programs.
 pub(crate) mod efficiency;
+/// Ranks that cannot go on.
+pub(crate) mod hang;
 /// The chain of calls that determines how long a program took.
 pub(crate) mod path;
 /// Waiting of ranks for each other.

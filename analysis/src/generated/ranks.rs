@@ -63,6 +63,13 @@ impl Ranks {
         self.call_and(rank, (entry, exit), name, arguments, |_| {});
     }
 
+    /// Makes a call of a rank at `entry` that does not return.
+    pub(crate) fn enter(&mut self, rank: usize, entry: u64, name: &str, arguments: &[u64]) {
+        let (tracer, guest) = (&mut self.tracers[rank], &mut self.guests[rank]);
+        guest.clock = entry - 10;
+        guest.enter(tracer, name, arguments);
+    }
+
     /// Makes the same call, with an action before it returns.
     pub(crate) fn call_and(
         &mut self,
@@ -116,7 +123,10 @@ impl Ranks {
     pub(crate) fn trace(mut self) -> Trace {
         let rate = Frequency::from_hz(1_000_000_000).unwrap();
         let header = TraceHeader::new("ranks", &vec![rate; self.tracers.len()]);
-        let events = self.tracers.iter_mut().flat_map(NodeTracer::take_events);
+        let events = self.tracers.iter_mut().flat_map(|tracer| {
+            let open = tracer.open_calls();
+            tracer.take_events().into_iter().chain(open)
+        });
         let events: Vec<Event> = events.collect();
         let mut collector = Collector::new();
         for event in &events {

@@ -1,6 +1,7 @@
 //! The trace against an independent count.
 
 mod collect;
+mod hang;
 mod import;
 mod matrix;
 mod messages;

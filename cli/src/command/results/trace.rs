@@ -12,6 +12,8 @@ pub(in crate::command) mod efficiency;
 mod export;
 /// Traces of runs that never ran.
 pub(in crate::command) mod generated;
+/// Jobs that came to no end.
+pub(in crate::command) mod hang;
 /// Traces that other tools wrote.
 pub(in crate::command) mod import;
 /// Traffic between ranks.
@@ -49,6 +51,7 @@ use crate::command::output::{Harmless, Results, read_or_not, show};
 use crate::command::terminal::progress;
 use collected::{CollectArguments, warn};
 use export::ExportArguments;
+use hang::HangArguments;
 use import::ImportArguments;
 use matrix::MatrixArguments;
 pub(in crate::command) use sites::RunFiles;
@@ -69,6 +72,11 @@ pub(crate) enum TraceCommand {
     /// The causes are late senders and receivers, barriers and collective operations.
     #[command(after_help = "Example: belljar trace wait belljar-runs/hpl-4 --function 'MPI_*Recv'")]
     Wait(WaitArguments),
+    /// Print why a job came to no end.
+    ///
+    /// The trace shows which ranks wait for each other in calls that did not return, or for ranks that have ended.
+    #[command(after_help = "Example: belljar trace hang belljar-runs/solver.incomplete")]
+    Hang(HangArguments),
     /// Print the critical path by rank and function.
     #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
     Path(PathArguments),
@@ -211,6 +219,7 @@ fn carry_out(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Dump(arguments) => dump(arguments),
         TraceCommand::Stat(arguments) => stat::stat(arguments),
         TraceCommand::Wait(arguments) => waiting::wait(arguments),
+        TraceCommand::Hang(arguments) => hang::hang(arguments),
         TraceCommand::Path(arguments) => waiting::path(arguments),
         TraceCommand::Matrix(arguments) => matrix::matrix(arguments),
         TraceCommand::Diff(arguments) => waiting::diff(arguments),

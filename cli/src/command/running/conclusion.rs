@@ -91,12 +91,26 @@ fn explain(ending: &Ending, directory: &Path) -> String {
                 last_words.trim_end()
             )
         }
-        Ending::Limit => {
-            format!(
-                "{ending} before the workload ended; raise workload.limit, or see the consoles for why it hangs; {kept}"
+        Ending::Limit => format!(
+            "{ending} before the workload ended{}; {kept}",
+            stuck_ranks(
+                directory,
+                "; raise workload.limit, or see where its ranks are with"
             )
-        }
-        Ending::Deadlock => format!("{ending}: the workload hangs; see the consoles; {kept}"),
+        ),
+        Ending::Deadlock => format!(
+            "{ending}: the workload hangs{}; {kept}",
+            stuck_ranks(directory, "; see where its ranks are with")
+        ),
         _ => format!("{ending}; {kept}"),
+    }
+}
+
+/// Ranks that cannot go on, or `otherwise`, before the command that shows all ranks.
+fn stuck_ranks(directory: &Path, otherwise: &str) -> String {
+    let command = format!("belljar trace hang {}", directory.display());
+    match trace::hang::verdict(directory) {
+        Some(verdict) => format!(": {verdict}; see all ranks with: {command}"),
+        None => format!("{otherwise}: {command}"),
     }
 }

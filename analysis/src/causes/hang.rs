@@ -1,0 +1,142 @@
+//! Ranks that cannot go on, and what they wait for.
+//!
+//! A rank inside a blocking call needs other ranks: the sender of a message that nobody has sent, the receiver of one that nobody
+//! receives, the members of a collective operation that have not called it. A rank is stuck if it needs a rank that is stuck or
+//! has ended MPI. The least that is known counts: a call that may be waiting for any of several operations is stuck only if all of
+//! them are, and a rank outside of blocking calls is never stuck. The rule is that of deadlock detection in the AND-OR model
+//! (Hilbrich et al., "MPI runtime error detection with MUST", 2012), on the calls of a trace. Used by `belljar trace hang`, and
+//! at the end of runs that were broken off.
+
+/// Operations that no call has completed.
+mod collect;
+/// As text and as JSON.
+mod render;
+/// Ranks that are stuck.
+mod stuck;
+
+use std::path::Path;
+
+use belljar_archive::TraceReader;
+use belljar_job::communicators;
+use belljar_trace::{TraceError, TraceState};
+use serde::Serialize;
+
+use crate::dump::frames::{FrameNames, SiteFrame};
+
+use collect::HangCollector;
+
+/// A process by its job and its rank in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct JobRank {
+    /// The job, from 0 in the order of starts.
+    pub job: u32,
+    /// The rank in the job.
+    pub rank: u32,
+}
+
+/// Why a job came to no end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HangVerdict {
+    /// Ranks wait for each other in a circle.
+    Deadlock,
+    /// A rank waits for one that has ended MPI.
+    WaitsForEnded,
+    /// No rank is stuck by the calls of the trace.
+    #[default]
+    NotStuck,
+}
+
+/// Where a process is at the end of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RankState {
+    /// Inside a call.
+    InCall,
+    /// Between calls, or in a loop of calls that return at once.
+    Outside,
+    /// After `MPI_Finalize`.
+    Ended,
+}
+
+/// A process at the end of the trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HungRank {
+    /// The process.
+    #[serde(flatten)]
+    pub of: JobRank,
+    /// Its node.
+    pub node: u32,
+    /// Where it is.
+    pub state: RankState,
+    /// The call that it is in, or its last one.
+    pub function: &'static str,
+    /// The arguments of this call, without addresses.
+    pub arguments: String,
+    /// The entry of the call that it is in, or the return of its last one, in picoseconds.
+    pub since_ps: u64,
+    /// From then to the last time in the trace.
+    pub for_ps: u64,
+    /// Processes without which the call cannot return.
+    pub waits_for: Vec<JobRank>,
+    /// True if one of them suffices.
+    pub any: bool,
+    /// True if it cannot go on.
+    pub stuck: bool,
+    /// The call site; empty if the trace has none.
+    pub site: Vec<SiteFrame>,
+}
+
+/// Messages of a kind that have only one side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OneSided {
+    /// The sender; `None` for a receive from any.
+    pub from: Option<JobRank>,
+    /// The receiver.
+    pub to: JobRank,
+    /// The tag; `None` for any.
+    pub tag: Option<i32>,
+    /// Their number.
+    pub count: u64,
+}
+
+/// What a trace tells of a job that came to no end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Hang {
+    /// The verdict.
+    pub verdict: HangVerdict,
+    /// Ranks of which each waits for the next. In a deadlock the last waits for the first; otherwise the last has ended MPI.
+    pub chain: Vec<JobRank>,
+    /// The last time in the trace, in picoseconds.
+    pub end_ps: u64,
+    /// All processes.
+    pub ranks: Vec<HungRank>,
+    /// Messages that no receive took.
+    pub unreceived: Vec<OneSided>,
+    /// Receives that no message reached.
+    pub unsent: Vec<OneSided>,
+}
+
+/// Reads the trace at `path`. `end_ps` is the run's end, if it is known to be later than the last call. Names of call sites come
+/// from `names`.
+///
+/// # Errors
+/// Returns [`TraceError`] if the file cannot be read as a trace.
+pub fn hang(
+    path: &Path,
+    end_ps: Option<u64>,
+    names: Option<FrameNames<'_>>,
+) -> Result<(Hang, TraceState), TraceError> {
+    let communicators = communicators(path)?;
+    let mut reader = TraceReader::open(path)?;
+    let header = reader.header().clone();
+    let mut collector = HangCollector::new(&header, &communicators);
+    for event in reader.by_ref() {
+        collector.observe(&event);
+    }
+    let state = reader.state().clone();
+    Ok((collector.finish(end_ps, names), state))
+}
+
+#[cfg(test)]
+mod tests;

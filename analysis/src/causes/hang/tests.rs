@@ -1,0 +1,223 @@
+//! Traces of jobs that came to no end.
+
+use belljar_tracer::scripted::int;
+
+use super::collect::HangCollector;
+use super::{Hang, HangVerdict, JobRank, OneSided, RankState};
+use crate::ranks::{ANY, BUFFER, BYTE, Ranks, SUM, WORLD};
+
+/// The end of the runs, in nanoseconds.
+const END: u64 = 50_000_000;
+/// The entry of calls that do not return.
+const LATE: u64 = 10_000;
+
+impl Ranks {
+    fn hang(self) -> Hang {
+        let trace = self.trace();
+        let mut collector = HangCollector::new(&trace.header, &trace.communicators);
+        for event in &trace.events {
+            collector.observe(event);
+        }
+        collector.finish(Some(END * 1000), None)
+    }
+
+    /// Receives from a rank without an end.
+    fn receives(&mut self, rank: usize, source: i32, tag: i32) {
+        let arguments = [BUFFER, int(4), BYTE, int(source), int(tag), WORLD, 1];
+        self.enter(rank, LATE, "MPI_Recv", &arguments);
+    }
+
+    /// Sends to a rank without an end.
+    fn sends(&mut self, rank: usize, to: i32, tag: i32) {
+        let arguments = [BUFFER, int(4), BYTE, int(to), int(tag), WORLD];
+        self.enter(rank, LATE, "MPI_Ssend", &arguments);
+    }
+}
+
+fn ranks(hang: &Hang) -> Vec<u32> {
+    hang.chain.iter().map(|of| of.rank).collect()
+}
+
+fn stuck(hang: &Hang) -> Vec<u32> {
+    let stuck = hang.ranks.iter().filter(|rank| rank.stuck);
+    stuck.map(|rank| rank.of.rank).collect()
+}
+
+#[test]
+fn receives_from_each_other_are_a_deadlock() {
+    let mut job = Ranks::new(3);
+    job.receives(0, 1, 5);
+    job.receives(1, 0, 5);
+    job.call(2, (1000, 2000), "MPI_Finalize", &[]);
+    let hang = job.hang();
+    assert_eq!(hang.verdict, HangVerdict::Deadlock);
+    assert_eq!((ranks(&hang), stuck(&hang)), (vec![0, 1], vec![0, 1]));
+    assert_eq!(
+        hang.sentence().as_deref(),
+        Some("deadlock: rank 0 in MPI_Recv waits for rank 1 in MPI_Recv waits for rank 0")
+    );
+    let first = &hang.ranks[0];
+    assert_eq!(
+        (first.state, first.function),
+        (RankState::InCall, "MPI_Recv")
+    );
+    assert_eq!(first.since_ps, LATE * 1000);
+    assert_eq!(first.for_ps, (END - LATE) * 1000);
+    assert_eq!(first.waits_for, [JobRank { job: 0, rank: 1 }]);
+    assert_eq!(hang.ranks[2].state, RankState::Ended);
+    let receive = |from, to| OneSided {
+        from: Some(JobRank { job: 0, rank: from }),
+        to: JobRank { job: 0, rank: to },
+        tag: Some(5),
+        count: 1,
+    };
+    assert_eq!(hang.unsent, [receive(0, 1), receive(1, 0)]);
+}
+
+#[test]
+fn synchronous_sends_in_a_ring_are_a_deadlock_of_all() {
+    let mut job = Ranks::new(4);
+    for rank in 0..4 {
+        job.sends(rank, (rank as i32 + 1) % 4, 7);
+    }
+    let hang = job.hang();
+    assert_eq!(hang.verdict, HangVerdict::Deadlock);
+    assert_eq!(ranks(&hang), [0, 1, 2, 3]);
+    assert_eq!(hang.unreceived.len(), 4);
+}
+
+#[test]
+fn a_rank_that_computes_may_still_send() {
+    let mut job = Ranks::new(3);
+    job.receives(0, 1, 5);
+    job.receives(1, 2, 5);
+    job.call(2, (1000, 1100), "MPI_Wtime", &[]);
+    let hang = job.hang();
+    assert_eq!(
+        (hang.verdict, hang.sentence()),
+        (HangVerdict::NotStuck, None)
+    );
+    assert_eq!(stuck(&hang), Vec::<u32>::new());
+    assert_eq!(hang.ranks[2].state, RankState::Outside);
+}
+
+#[test]
+fn a_message_on_its_way_leaves_nobody_stuck() {
+    let mut job = Ranks::new(2);
+    job.send(1, (1000, 1100), 0, 5);
+    job.receives(0, 1, 5);
+    job.receives(1, 0, 6);
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+}
+
+#[test]
+fn another_tag_is_not_the_message() {
+    let mut job = Ranks::new(2);
+    job.send(1, (1000, 1100), 0, 4);
+    job.receives(0, 1, 5);
+    job.receives(1, 0, 6);
+    let hang = job.hang();
+    assert_eq!(hang.verdict, HangVerdict::Deadlock);
+    let lost = OneSided {
+        from: Some(JobRank { job: 0, rank: 1 }),
+        to: JobRank { job: 0, rank: 0 },
+        tag: Some(4),
+        count: 1,
+    };
+    assert_eq!(hang.unreceived, [lost]);
+}
+
+#[test]
+fn who_waits_for_a_rank_that_has_ended_is_stuck() {
+    let mut job = Ranks::new(3);
+    job.call(0, (1000, 2000), "MPI_Finalize", &[]);
+    job.receives(1, 0, 5);
+    job.receives(2, 1, 5);
+    let hang = job.hang();
+    assert_eq!(hang.verdict, HangVerdict::WaitsForEnded);
+    assert_eq!((ranks(&hang), stuck(&hang)), (vec![1, 0], vec![1, 2]));
+    let sentence = "rank 1 in MPI_Recv waits for rank 0, which has ended MPI";
+    assert_eq!(hang.sentence().as_deref(), Some(sentence));
+}
+
+#[test]
+fn a_barrier_needs_all_and_a_broadcast_its_root() {
+    let mut job = Ranks::new(3);
+    job.enter(0, LATE, "MPI_Barrier", &[WORLD]);
+    job.enter(1, LATE, "MPI_Barrier", &[WORLD]);
+    job.receives(2, 1, 5);
+    let hang = job.hang();
+    assert_eq!(hang.verdict, HangVerdict::Deadlock);
+    assert_eq!((ranks(&hang), stuck(&hang)), (vec![1, 2], vec![0, 1, 2]));
+
+    // Rank 1 has what it needs, and may send after the broadcast.
+    let mut job = Ranks::new(3);
+    let root = [BUFFER, int(1), BYTE, int(0), WORLD];
+    job.enter(0, LATE, "MPI_Bcast", &root);
+    job.enter(1, LATE, "MPI_Bcast", &root);
+    job.receives(2, 1, 5);
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+
+    // The root needs all for a sum.
+    let mut job = Ranks::new(3);
+    let sum = [BUFFER, BUFFER, int(1), BYTE, SUM, int(0), WORLD];
+    job.enter(0, LATE, "MPI_Reduce", &sum);
+    job.enter(1, LATE, "MPI_Reduce", &sum);
+    job.receives(2, 0, 5);
+    let hang = job.hang();
+    assert_eq!((ranks(&hang), stuck(&hang)), (vec![0, 2], vec![0, 2]));
+}
+
+#[test]
+fn one_sender_of_any_suffices() {
+    let mut job = Ranks::new(3);
+    job.receives(0, ANY, 5);
+    job.receives(1, 0, 5);
+    job.call(2, (1000, 1100), "MPI_Wtime", &[]);
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+
+    let mut job = Ranks::new(3);
+    job.receives(0, ANY, 5);
+    job.receives(1, 0, 5);
+    job.receives(2, 0, 5);
+    let hang = job.hang();
+    assert_eq!(hang.verdict, HangVerdict::Deadlock);
+    assert!(hang.ranks[0].any);
+}
+
+#[test]
+fn a_wait_for_one_of_several_requests_is_stuck_if_all_are() {
+    let receive = |job: &mut Ranks, source: u32| {
+        let request = job.guests[0].handles(&[0]);
+        let arguments = [BUFFER, int(4), BYTE, source.into(), int(5), WORLD, request];
+        let entry = 1000 + u64::from(source) * 200;
+        job.call_and(0, (entry, entry + 150), "MPI_Irecv", &arguments, |guest| {
+            guest.put_handle(request, 0xac00_0001 + u64::from(source));
+        });
+        request
+    };
+    let mut job = Ranks::new(3);
+    let request = receive(&mut job, 1);
+    receive(&mut job, 2);
+    job.enter(0, LATE, "MPI_Wait", &[request, 1]);
+    job.receives(1, 0, 5);
+    job.call(2, (1000, 1100), "MPI_Wtime", &[]);
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+
+    let mut job = Ranks::new(3);
+    let request = receive(&mut job, 1);
+    receive(&mut job, 2);
+    job.enter(0, LATE, "MPI_Wait", &[request, 1]);
+    job.receives(1, 0, 5);
+    job.receives(2, 0, 5);
+    assert_eq!(stuck(&job.hang()), [0, 1, 2]);
+}
+
+#[test]
+fn a_call_that_has_just_begun_may_return() {
+    let mut job = Ranks::new(2);
+    job.receives(0, 1, 5);
+    let arguments = [BUFFER, int(4), BYTE, int(0), int(5), WORLD, 1];
+    job.enter(1, END - 100, "MPI_Recv", &arguments);
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+}

@@ -1,0 +1,77 @@
+//! `belljar trace hang`: why a job came to no end.
+//!
+//! The run may have been broken off: its trace then ends without a footer. Commands that run scenarios print the verdict for such a
+//! run. Called by `trace`, and at the end of runs.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use belljar_cluster::results::run_directory::SCENARIO_FILE;
+use belljar_cluster::scenario::Scenario;
+use belljar_files::{open_input, read_input_text};
+use clap::Args;
+
+use super::collected::warn;
+use super::sites::{names, traced_files};
+use super::{results, trace_file};
+
+#[derive(Args)]
+pub(crate) struct HangArguments {
+    /// Run directory or trace file.
+    trace: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `belljar trace hang`.
+pub(super) fn hang(arguments: &HangArguments) -> Result<ExitCode> {
+    let path = trace_file(&arguments.trace);
+    warn(&path)?;
+    if let Some(missing) = unrecorded(&path) {
+        warning!("{missing}: messages that the trace lacks may make ranks look stuck");
+    }
+    let files = traced_files(&path)?;
+    let names = files.as_ref().map(|files| names(Some(files)));
+    let (hang, state) = belljar_analysis::hang(&path, end_of_run(&path), names)?;
+    results(&state, |out| match arguments.json {
+        true => hang.write_json(out),
+        false => hang.write(out),
+    })
+}
+
+/// A sentence on stuck ranks of the run in a directory; `None` if there are none, or if the trace does not have all calls.
+pub(in crate::command) fn verdict(directory: &Path) -> Option<String> {
+    let path = trace_file(directory);
+    if unrecorded(&path).is_some() {
+        return None;
+    }
+    // A run that has just ended cannot open files of images.
+    let hang = belljar_analysis::hang(&path, end_of_run(&path), None);
+    hang.ok()?.0.sentence()
+}
+
+/// The virtual time at which the run of a trace ended, in picoseconds, if its summary is there.
+fn end_of_run(trace: &Path) -> Option<u64> {
+    let summary: File = open_input(&trace.with_file_name("summary.json")).ok()?;
+    let summary: serde_json::Value = serde_json::from_reader(summary).ok()?;
+    summary["virtual_time_ps"].as_u64()
+}
+
+/// The key of the scenario by which the trace lacks calls.
+fn unrecorded(trace: &Path) -> Option<String> {
+    let path = trace.with_file_name(SCENARIO_FILE);
+    let text = read_input_text(&path).ok()?;
+    let recorded = Scenario::parse(&path, &text, &[]).ok()?.trace;
+    let keys = [
+        ("trace.functions", !recorded.functions.is_empty()),
+        ("trace.from", recorded.from.is_some()),
+        ("trace.until", recorded.until.is_some()),
+        ("trace.sample", !recorded.sample.is_empty()),
+        ("trace.collect", recorded.collect.is_some()),
+    ];
+    let (key, _) = keys.into_iter().find(|(_, is_set)| *is_set)?;
+    Some(format!("{key} leaves out calls"))
+}
