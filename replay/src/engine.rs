@@ -183,6 +183,8 @@ pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     collectives: BTreeMap<u32, CollectiveState>,
     schedules: BTreeMap<u32, Arc<Schedule>>,
     events: Calendar<Due>,
+    /// The time until which everything has been played.
+    clock: Time,
 }
 
 /// Returns the number of threads of each job with any calls.
@@ -209,6 +211,8 @@ pub(crate) struct Played<N: Network + ?Sized = dyn Network> {
     pub(crate) broken_off: bool,
     /// True if events remain after the last time that is played.
     pub(crate) late: bool,
+    /// The time until which it was played.
+    pub(crate) until: Time,
 }
 
 impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
@@ -242,6 +246,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             collectives: BTreeMap::new(),
             schedules: BTreeMap::new(),
             events: Calendar::default(),
+            clock: Time::ZERO,
         }
     }
 
@@ -342,13 +347,17 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             (next, there) => next.or(there)?,
         };
         if first > until {
+            self.clock = Time::from_ps(until);
             return None;
         }
+        self.clock = Time::from_ps(first);
         if there == Some(first) {
             match long {
                 true => {
                     let limit = next.map_or(until, |next| next.min(until));
                     self.network.advance_to(Time::from_ps(limit), arrived);
+                    let reached = arrived.last().map_or(limit, |it| it.time.as_ps());
+                    self.clock = Time::from_ps(reached.max(first));
                 }
                 false => self.network.advance(arrived),
             }
@@ -403,7 +412,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
 
     /// Returns the mutable state of the network, if it can be saved.
     pub(crate) fn saved_network(&self) -> Option<NetworkState> {
-        self.network.saved()
+        self.network.saved(self.clock)
     }
 
     /// Takes the first ended job that was not taken yet, and its time.
@@ -426,7 +435,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
 
     /// Returns the load of links.
     pub(crate) fn loads(&self) -> Vec<LinkLoad> {
-        self.network.loads()
+        self.network.loads(self.clock)
     }
 
     fn schedule_event(&mut self, time: u64, event: Event) {
@@ -513,6 +522,10 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             false => self.stuck().collect(),
         };
         Played {
+            until: match broken_off {
+                true => self.clock,
+                false => Time::MAX,
+            },
             late: !broken_off && self.next_time().is_some(),
             stuck,
             messages: self.messages.inserted(),
