@@ -47,6 +47,8 @@ pub struct Calendar<K> {
     bits: u32,
     /// Keys of each day after the present one, by its number modulo the number of days.
     ring: Vec<Vec<K>>,
+    /// Empty buffers of past days, which later days take over, so that few of them are in use.
+    spare: Vec<Vec<K>>,
     /// Bits of the ring's days that have keys.
     marks: Vec<u64>,
     /// Keys of later days.
@@ -95,6 +97,7 @@ impl<K: Timed> Default for Calendar<K> {
             day: 0,
             bits: DAY_BITS,
             ring: (0..DAYS).map(|_| Vec::new()).collect(),
+            spare: Vec::new(),
             marks: vec![0; (DAYS / WORD) as usize],
             later: BinaryHeap::new(),
             length: 0,
@@ -159,7 +162,11 @@ impl<K: Timed> Calendar<K> {
         }
         let place = self.place(day);
         self.marks[(place / WORD) as usize] |= 1 << (place % WORD);
-        self.ring[place as usize].push(key);
+        let own = &mut self.ring[place as usize];
+        if own.capacity() == 0 {
+            *own = self.spare.pop().unwrap_or_default();
+        }
+        own.push(key);
     }
 
     /// The first key.
@@ -242,8 +249,8 @@ impl<K: Timed> Calendar<K> {
         }
         let place = self.place(self.day);
         self.marks[(place / WORD) as usize] &= !(1 << (place % WORD));
-        // The ring's day takes over the present day's buffer.
-        std::mem::swap(&mut self.present, &mut self.ring[place as usize]);
+        let next = std::mem::take(&mut self.ring[place as usize]);
+        self.spare.push(std::mem::replace(&mut self.present, next));
         self.use_of_days.begun += 1;
         if self.use_of_days.popped >= LOOK.max(self.length.min(u32::MAX as usize) as u32) {
             self.measure();
