@@ -200,7 +200,7 @@ impl FixedFabric {
             let length = hop.length & !(DROPPED | REFUSED);
             let load = match hop.length & DROPPED {
                 0 => PortLoad {
-                    dropped: (hop.length / REFUSED & 1).into(),
+                    dropped: u64::from(hop.length & REFUSED > 0),
                     ..self.ports.load_of(port & !LAST, length)
                 },
                 _ => PortLoad::DROP,
