@@ -1,7 +1,7 @@
 //! Frames in transit over fixed routes: each pair of hosts has one route, and links have no impairments.
 //!
 //! Frames arrive at the same times as in the fabric, which also finds routes frame by frame. A frame takes no memory of its own while it passes a switch: its next
-//! direction is a position in a list of all routes. Arrivals at switches are handled day by day ([`Days`]), before hosts reach that day. Arrivals at hosts are thus
+//! direction is a position in a list of all routes. Arrivals at switches are handled day by day (`days`), before hosts reach that day. Arrivals at hosts are thus
 //! known early, and hosts take them at their times. Used by the network of frames.
 
 use std::collections::VecDeque;
