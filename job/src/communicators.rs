@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use belljar_archive::TraceReader;
-use belljar_trace::{Amount, Collective, Event, Peer, Share, TraceError, Who};
+use belljar_trace::{Amount, Collective, Event, Peer, Share, TraceError, TraceState, Who};
 
 use topology::Neighbors;
 
@@ -205,6 +205,27 @@ pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
         collector.observe(&event, &header);
     }
     Ok(collector.resolve())
+}
+
+/// The same as [`communicators`] without reading the trace's times, in a fraction of the time. `None` if they may depend on times: there are several jobs, jobs meet or
+/// spawn others, a process has several threads, or the trace is incomplete.
+///
+/// # Errors
+/// [`TraceError`] when the file cannot be read as a trace.
+pub fn communicators_untimed(path: &Path) -> Result<Option<Communicators>, TraceError> {
+    let mut reader = TraceReader::open_untimed(path)?;
+    let mut collector = Collector::new();
+    let header = reader.header().clone();
+    let mut threads = BTreeMap::new();
+    for event in reader.by_ref() {
+        let thread = threads.entry((event.node, event.process));
+        if *thread.or_insert(event.thread) != event.thread {
+            return Ok(None);
+        }
+        collector.observe(&event, &header);
+    }
+    let timeless = *reader.state() == TraceState::Complete && collector.is_timeless();
+    Ok(timeless.then(|| collector.resolve()))
 }
 
 /// The total bytes of an amount, for a process with this view of its communicator.

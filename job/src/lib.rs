@@ -18,7 +18,9 @@ mod matching;
 /// Operations from their begin to their completion.
 mod operations;
 
-pub use communicators::{Collector, Communicators, Member, Members, ProcessKey, communicators};
+pub use communicators::{
+    Collector, Communicators, Member, Members, ProcessKey, communicators, communicators_untimed,
+};
 pub use expansion::stated::each as each_given;
 pub use expansion::{Expanded, Expansion, Unknown as UnknownCall};
 pub use main_part::MainPart;

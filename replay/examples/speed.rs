@@ -5,19 +5,21 @@
 //! program there for SimGrid's `smpirun -replay`, on the same network. Run by `cargo xtask bench replay`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
+/// The networks and costs of measurements.
+mod setting;
+
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use belljar_fabric::{FatTree, LinkSpec, PartSpecs, Routing, Settings, SwitchSpec, Topology};
+use belljar_fabric::Topology;
 use belljar_formats::Messages;
 use belljar_formats::ti::{Amounts, Layout, write_hosts, write_platform, write_rank};
-use belljar_networks::Parameters;
 use belljar_program::{Builder, Program};
-use belljar_replay::{Costs, NetworkModel, Setting, calibrate, replay};
-use belljar_sim::{Frequency, Span};
-use belljar_trace::Implementation;
+use belljar_replay::{calibrate, replay};
+use belljar_sim::Frequency;
+use setting::{setting, topology};
 
 /// Ranks in a grid that exchange halos.
 fn stencil(width: u32, height: u32, steps: u32) -> Program {
@@ -44,27 +46,6 @@ fn stencil(width: u32, height: u32, steps: u32) -> Program {
         }
     }
     builder.finish()
-}
-
-/// The network: a fat tree, or one switch for all.
-fn topology(shape: &str, hosts: u32) -> Topology {
-    let link = LinkSpec {
-        bandwidth: 100_000_000_000,
-        latency: Span::from_ns(500),
-    };
-    let parts = PartSpecs {
-        link,
-        uplink: link,
-        switch: SwitchSpec {
-            latency: Span::from_ns(300),
-            queue_bytes: 1 << 22,
-        },
-    };
-    if shape == "star" {
-        return Topology::star(hosts, link, parts.switch).expect("a star");
-    }
-    let tree = FatTree::for_hosts(hosts).expect("room");
-    tree.build(hosts, &parts).expect("a fat tree")
 }
 
 /// Writes the program for SimGrid.
@@ -96,33 +77,6 @@ fn export(program: &Program, topology: &Topology, to: &Path) -> io::Result<()> {
     places.flush()
 }
 
-fn setting(model: &str, topology: Topology) -> Setting {
-    let hosts = topology.hosts();
-    let routed = Settings {
-        routing: Routing::DModK,
-        ..Settings::default()
-    };
-    let network = match model {
-        "packet" => NetworkModel::Packet(topology, routed),
-        "flow" => NetworkModel::Flow(topology, routed),
-        _ => NetworkModel::LogGops(
-            hosts,
-            Parameters {
-                latency: Span::from_us(3),
-                gap: Span::ZERO,
-                bandwidth: 100_000_000_000,
-            },
-        ),
-    };
-    Setting {
-        network,
-        costs: Costs::of(Implementation::Mpich),
-        clocks: vec![Frequency::from_hz(2_600_000_000).expect("a frequency")],
-        hosts: (0..hosts).collect(),
-        scale: 1.0,
-    }
-}
-
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default: u32| {
@@ -139,7 +93,8 @@ fn main() {
     if let Some(to) = words.get(5) {
         export(&program, &topology, Path::new(to)).expect("a new folder that can be written");
     }
-    let setting = setting(model, topology);
+    let clock = Frequency::from_hz(2_600_000_000).expect("a frequency");
+    let setting = setting(model, topology, clock);
     let calibration = calibrate(&program, &setting).expect("a setting that fits");
     let began = Instant::now();
     let outcome = replay(&program, &calibration, &setting, || true).expect("a setting that fits");

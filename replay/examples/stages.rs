@@ -4,57 +4,19 @@
 //! and plays it. Its ranks form a grid, and exchange halos of 8 KiB and one allreduction in each step. Run by `cargo xtask bench replay`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
+/// The networks and costs of measurements.
+mod setting;
+
 use std::time::Instant;
 
 use belljar_analysis::generated::Stencil;
 use belljar_archive::TraceWriter;
 use belljar_collectives::Tables;
-use belljar_fabric::{FatTree, LinkSpec, PartSpecs, Routing, Settings, SwitchSpec};
-use belljar_networks::Parameters;
 use belljar_program::{Algorithms, extract};
-use belljar_replay::{Costs, NetworkModel, Setting, calibrate, replay};
-use belljar_sim::{Frequency, Span};
-use belljar_trace::{Implementation, TraceSummary};
-
-fn setting(model: &str, hosts: u32) -> Setting {
-    let link = LinkSpec {
-        bandwidth: 100_000_000_000,
-        latency: Span::from_ns(500),
-    };
-    let parts = PartSpecs {
-        link,
-        uplink: link,
-        switch: SwitchSpec {
-            latency: Span::from_ns(300),
-            queue_bytes: 1 << 22,
-        },
-    };
-    let tree = FatTree::for_hosts(hosts).expect("room");
-    let topology = tree.build(hosts, &parts).expect("a fat tree");
-    let routed = Settings {
-        routing: Routing::DModK,
-        ..Settings::default()
-    };
-    let network = match model {
-        "packet" => NetworkModel::Packet(topology, routed),
-        "flow" => NetworkModel::Flow(topology, routed),
-        _ => NetworkModel::LogGops(
-            hosts,
-            Parameters {
-                latency: Span::from_us(3),
-                gap: Span::ZERO,
-                bandwidth: link.bandwidth,
-            },
-        ),
-    };
-    Setting {
-        network,
-        costs: Costs::of(Implementation::Mpich),
-        clocks: vec![Frequency::from_hz(1_000_000_000).expect("a frequency")],
-        hosts: (0..hosts).collect(),
-        scale: 1.0,
-    }
-}
+use belljar_replay::{calibrate, replay};
+use belljar_sim::Frequency;
+use belljar_trace::TraceSummary;
+use setting::{setting, topology};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -82,7 +44,8 @@ fn main() {
     };
     writer.finish(&summary).expect("room");
 
-    let setting = setting(model, stencil.ranks());
+    let clock = Frequency::from_hz(1_000_000_000).expect("a frequency");
+    let setting = setting(model, topology("fat-tree", stencil.ranks()), clock);
     let tables = Tables::open_mpi();
     let began = Instant::now();
     let (program, _) = extract(&path, Algorithms::By(&tables)).expect("a trace");

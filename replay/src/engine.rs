@@ -11,6 +11,8 @@
 mod access;
 /// Collective operations.
 mod collective;
+/// Jobs that begin on request.
+mod jobs;
 /// Locks of windows.
 mod locks;
 /// Messages, from the call that sends one to the call that receives it.
@@ -34,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use belljar_collectives::Schedule;
-use belljar_networks::{Arrival, LinkLoad, Network, NetworkState};
+use belljar_networks::{Arrival, Network};
 use belljar_program::{ProcessId, Program, Slot};
 use belljar_sim::{Calendar, Time, Timed};
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,7 @@ use serde::{Deserialize, Serialize};
 use crate::costs::Spans;
 use access::Unanswered;
 use collective::CollectiveState;
+use jobs::left;
 use locks::Locks;
 use message::{Channel, MpiMessage};
 use scheduled::Scheduled;
@@ -183,16 +186,8 @@ pub(crate) struct Engine<'p, 'r, N: Network + ?Sized = dyn Network> {
     collectives: BTreeMap<u32, CollectiveState>,
     schedules: BTreeMap<u32, Arc<Schedule>>,
     events: Calendar<Due>,
-}
-
-/// Returns the number of threads of each job with any calls.
-fn left(program: &Program) -> Vec<u32> {
-    let jobs = program.processes.iter().map(|process| process.job + 1);
-    let mut left = vec![0; jobs.max().unwrap_or(0) as usize];
-    for thread in program.threads.iter().filter(|it| !it.calls.is_empty()) {
-        left[program.processes[thread.process as usize].job as usize] += 1;
-    }
-    left
+    /// The time until which everything has been played.
+    clock: Time,
 }
 
 /// The result of playing a program.
@@ -209,6 +204,8 @@ pub(crate) struct Played<N: Network + ?Sized = dyn Network> {
     pub(crate) broken_off: bool,
     /// True if events remain after the last time that is played.
     pub(crate) late: bool,
+    /// The time until which it was played.
+    pub(crate) until: Time,
 }
 
 impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
@@ -242,14 +239,8 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             collectives: BTreeMap::new(),
             schedules: BTreeMap::new(),
             events: Calendar::default(),
+            clock: Time::ZERO,
         }
-    }
-
-    /// Disables the times of calls, for a program that may be played without end.
-    pub(crate) fn without_times(mut self) -> Self {
-        let threads = self.program.threads.iter();
-        self.threads = threads.map(ThreadState::without_times).collect();
-        self
     }
 
     /// Plays the program to its end, or as far as it can. `each` is called at each entry of a call by a thread, and returns whether to continue.
@@ -278,62 +269,7 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         })
     }
 
-    /// Returns the time of the next event, if there is one.
-    pub(crate) fn next_time(&self) -> Option<u64> {
-        let next = self.events.first().map(|due| due.time);
-        let there = self.network.next_time().map(Time::as_ps);
-        next.into_iter().chain(there).min()
-    }
-
-    /// Returns the network.
-    pub(crate) fn network(&mut self) -> &mut N {
-        &mut self.network
-    }
-
-    /// True if an ended job has not been reported, or if no events remain outside of the network.
-    pub(crate) fn pauses(&self) -> bool {
-        !self.over.is_empty() || self.rests()
-    }
-
-    /// True if no events remain outside of the network.
-    pub(crate) fn rests(&self) -> bool {
-        self.events.is_empty()
-    }
-
-    /// Returns the threads that are in a call forever, with the call, once no events remain.
-    pub(crate) fn stuck(&self) -> impl Iterator<Item = (u32, u32)> {
-        let threads = self.threads.iter().zip(&self.program.threads);
-        (0..)
-            .zip(threads)
-            .filter(|(_, (state, thread))| state.returned() < thread.calls.len())
-            .map(|(number, (state, _))| (number, state.returned() as u32))
-    }
-
-    /// Resets everything except for the network, in which nothing may be in flight.
-    pub(crate) fn reset(&mut self) {
-        let threads = self.program.threads.iter();
-        self.threads = threads.map(ThreadState::without_times).collect();
-        self.processes.fill(ProcessState::default());
-        self.channels.fill(Channel::default());
-        self.messages = Slab::default();
-        self.operations = Slab::default();
-        self.locks = Locks::default();
-        self.scheduled = Scheduled::default();
-        self.unanswered.clear();
-        self.contacts.clear();
-        self.unready.clear();
-        self.collectives.clear();
-        self.events = Calendar::default();
-        self.over.clear();
-        self.left = left(self.program);
-    }
-
-    /// Handles the next event, if it is not after `until`, and returns its time.
-    pub(crate) fn step(&mut self, until: u64, arrived: &mut Vec<Arrival>) -> Option<u64> {
-        self.stride(until, arrived, false)
-    }
-
-    /// The same; in a `long` stride the network continues until any other event. Returns the time of the beginning.
+    /// Handles the next event, if it is not after `until`; in a `long` stride the network continues until any other event. Returns the time of the beginning.
     fn stride(&mut self, until: u64, arrived: &mut Vec<Arrival>, long: bool) -> Option<u64> {
         let next = self.events.first().map(|due| due.time);
         let there = self.network.next_time().map(Time::as_ps);
@@ -342,13 +278,17 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             (next, there) => next.or(there)?,
         };
         if first > until {
+            self.clock = Time::from_ps(until);
             return None;
         }
+        self.clock = Time::from_ps(first);
         if there == Some(first) {
             match long {
                 true => {
                     let limit = next.map_or(until, |next| next.min(until));
                     self.network.advance_to(Time::from_ps(limit), arrived);
+                    let reached = arrived.last().map_or(limit, |it| it.time.as_ps());
+                    self.clock = Time::from_ps(reached.max(first));
                 }
                 false => self.network.advance(arrived),
             }
@@ -359,74 +299,6 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             self.schedule_event(time.as_ps(), Event::Arrives(id));
         }
         Some(first)
-    }
-
-    /// Begins the threads of these numbers at `now`, each later by its program's start; their processes, which have these numbers, run on these hosts.
-    pub(crate) fn begin_job(
-        &mut self,
-        now: u64,
-        threads: std::ops::Range<u32>,
-        processes: std::ops::Range<u32>,
-        hosts: &[u32],
-    ) {
-        for (process, host) in processes.zip(hosts) {
-            self.hosts[process as usize] = *host;
-        }
-        self.begin_threads(now, threads);
-    }
-
-    /// Begins the threads of these numbers at `now`, each later by its program's start.
-    pub(crate) fn begin_threads(&mut self, now: u64, threads: std::ops::Range<u32>) {
-        for number in threads {
-            let start = self.program.threads[number as usize].start;
-            match self.is_scheduled(number) {
-                true => self.schedule_event(now, Event::Comes(number)),
-                false => self.schedule_event(now.saturating_add(start), Event::Enters(number)),
-            }
-        }
-    }
-
-    /// Places all processes on this host, until they are placed on others.
-    pub(crate) fn place_all(&mut self, host: u32) {
-        self.hosts = vec![host; self.program.processes.len()];
-    }
-
-    /// Places processes on these hosts.
-    pub(crate) fn place(&mut self, hosts: Vec<u32>) {
-        self.hosts = hosts;
-    }
-
-    /// Returns the hosts by process.
-    pub(crate) fn hosts(&self) -> &[u32] {
-        &self.hosts
-    }
-
-    /// Returns the mutable state of the network, if it can be saved.
-    pub(crate) fn saved_network(&self) -> Option<NetworkState> {
-        self.network.saved()
-    }
-
-    /// Takes the first ended job that was not taken yet, and its time.
-    pub(crate) fn ended(&mut self) -> Option<(u64, u32)> {
-        self.over.pop_front()
-    }
-
-    /// Plays until a job ends, but not beyond `until`, and returns its time and number, if any. `None` if it is unknown after this many events.
-    pub(crate) fn next_end(&mut self, until: u64, most: u32) -> Option<Option<(u64, u32)>> {
-        let mut arrived = Vec::new();
-        let mut left = most;
-        while self.over.is_empty() && self.step(until, &mut arrived).is_some() {
-            left -= 1;
-            if left == 0 && self.over.is_empty() {
-                return None;
-            }
-        }
-        Some(self.ended())
-    }
-
-    /// Returns the load of links.
-    pub(crate) fn loads(&self) -> Vec<LinkLoad> {
-        self.network.loads()
     }
 
     fn schedule_event(&mut self, time: u64, event: Event) {
@@ -513,6 +385,10 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
             false => self.stuck().collect(),
         };
         Played {
+            until: match broken_off {
+                true => self.clock,
+                false => Time::MAX,
+            },
             late: !broken_off && self.next_time().is_some(),
             stuck,
             messages: self.messages.inserted(),

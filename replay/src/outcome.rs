@@ -138,7 +138,7 @@ impl Outcome {
         ranks.sort_by_key(|rank| (rank.job, rank.rank));
         let mut functions: Vec<FunctionOutcome> = functions.into_values().collect();
         functions.sort_by_key(|function| (std::cmp::Reverse(function.total_ps), function.function));
-        let mut links = played.network.loads();
+        let mut links = played.network.loads(played.until);
         links.sort_by_key(|load| std::cmp::Reverse(load.busy));
         Self {
             total_ps: ends.span(),

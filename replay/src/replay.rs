@@ -119,7 +119,12 @@ pub fn calibrate(program: &Program, setting: &Setting) -> Result<Calibration, Re
     let threads = program.threads.iter();
     let mut residuals: Vec<Vec<i64>> = threads.map(|thread| vec![0; thread.calls.len()]).collect();
     let played = play(program, setting, Timing::Traced(&mut residuals), || true)?;
-    let lost = played.network.loads().iter().map(|load| load.dropped).sum();
+    let lost = played
+        .network
+        .loads(played.until)
+        .iter()
+        .map(|load| load.dropped)
+        .sum();
     Ok(Calibration {
         residuals,
         lost,

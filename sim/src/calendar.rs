@@ -20,8 +20,9 @@ const DAY_BITS: u32 = 19;
 /// Bits of the shortest and the longest day.
 const SHORTEST_BITS: u32 = 6;
 const LONGEST_BITS: u32 = 40;
-/// Days in the ring.
+/// Days in the ring at first, and at most: powers of two.
 const DAYS: u64 = 256;
+const MOST_DAYS: u64 = 1 << 14;
 /// Days with a mark in one word.
 const WORD: u64 = u64::BITS as u64;
 /// Limit on keys of the present day that are moved for an insertion.
@@ -38,14 +39,18 @@ pub struct Calendar<K> {
     present: Vec<K>,
     /// Keys of the present day that were added after it began and that belong deep in it.
     soon: BinaryHeap<Reverse<K>>,
+    /// True if the only key in `present` is of a day beyond the ring, which is empty up to that key. The present day has not reached it: earlier keys may follow.
+    lone: bool,
     /// The present day.
     day: u64,
     /// Length of a day in bits of picoseconds.
     bits: u32,
-    /// Keys of each day after the present one, by its number modulo [`DAYS`].
+    /// Keys of each day after the present one, by its number modulo the number of days.
     ring: Vec<Vec<K>>,
+    /// Empty buffers of past days, which later days take over, so that few of them are in use.
+    spare: Vec<Vec<K>>,
     /// Bits of the ring's days that have keys.
-    marks: [u64; (DAYS / WORD) as usize],
+    marks: Vec<u64>,
     /// Keys of later days.
     later: BinaryHeap<Reverse<K>>,
     length: usize,
@@ -64,6 +69,11 @@ struct UseOfDays {
 }
 
 impl UseOfDays {
+    /// True if the ring ends too soon, and its days are not too short.
+    fn is_short(self) -> bool {
+        self.far > self.popped / 4 && self.popped / self.begun.max(1) >= 2
+    }
+
     /// The number of bits by which days are too long (positive) or too short.
     fn excess(self) -> i32 {
         let each = self.popped / self.begun.max(1);
@@ -83,10 +93,12 @@ impl<K: Timed> Default for Calendar<K> {
         Self {
             present: Vec::new(),
             soon: BinaryHeap::new(),
+            lone: false,
             day: 0,
             bits: DAY_BITS,
             ring: (0..DAYS).map(|_| Vec::new()).collect(),
-            marks: Default::default(),
+            spare: Vec::new(),
+            marks: vec![0; (DAYS / WORD) as usize],
             later: BinaryHeap::new(),
             length: 0,
             use_of_days: UseOfDays::default(),
@@ -99,9 +111,19 @@ impl<K: Timed> Calendar<K> {
     pub fn push(&mut self, key: K) {
         let day = self.day_of(&key);
         if self.length == 0 {
-            self.day = day;
+            self.lone = day.saturating_sub(self.day) >= self.days();
+            self.length = 1;
+            self.day = if self.lone { self.day } else { day };
+            return self.present.push(key);
         }
         self.length += 1;
+        if self.lone && self.present.last().is_some_and(|lone| key < *lone) {
+            self.put_back();
+            if day > self.day {
+                self.put_off(day, key);
+                return self.next_day();
+            }
+        }
         if day > self.day {
             return self.put_off(day, key);
         }
@@ -112,19 +134,39 @@ impl<K: Timed> Calendar<K> {
         }
     }
 
+    /// Puts the lone key back among later ones.
+    fn put_back(&mut self) {
+        self.lone = false;
+        self.later.extend(self.present.drain(..).map(Reverse));
+    }
+
     fn day_of(&self, key: &K) -> u64 {
         key.time().as_ps() >> self.bits
     }
 
+    /// The number of days in the ring.
+    fn days(&self) -> u64 {
+        self.ring.len() as u64
+    }
+
+    /// A day's place in the ring.
+    fn place(&self, day: u64) -> u64 {
+        day & (self.days() - 1)
+    }
+
     /// Stores a key for a later day.
     fn put_off(&mut self, day: u64, key: K) {
-        if day - self.day >= DAYS {
+        if day - self.day >= self.days() {
             self.use_of_days.far += 1;
             return self.later.push(Reverse(key));
         }
-        let place = day % DAYS;
+        let place = self.place(day);
         self.marks[(place / WORD) as usize] |= 1 << (place % WORD);
-        self.ring[place as usize].push(key);
+        let own = &mut self.ring[place as usize];
+        if own.capacity() == 0 {
+            *own = self.spare.pop().unwrap_or_default();
+        }
+        own.push(key);
     }
 
     /// The first key.
@@ -162,6 +204,10 @@ impl<K: Timed> Calendar<K> {
         }?;
         self.length -= 1;
         self.use_of_days.popped += 1;
+        if std::mem::take(&mut self.lone) {
+            // Further keys of its day follow in the ring or beyond it.
+            self.day = self.day.max(self.day_of(&key).saturating_sub(1));
+        }
         if self.present.is_empty() && self.soon.is_empty() && self.length > 0 {
             self.next_day();
         }
@@ -180,23 +226,31 @@ impl<K: Timed> Calendar<K> {
     fn next_day(&mut self) {
         let later = self.later.peek();
         let later = later.map(|Reverse(key)| self.day_of(key));
+        let next = self.next_in_ring();
+        if next.is_none() && later.is_some_and(|later| later - self.day >= self.days()) {
+            // A day far ahead would hold all keys that are added before it, sorted by a heap.
+            self.lone = true;
+            self.present
+                .extend(self.later.pop().map(|Reverse(key)| key));
+            return;
+        }
         // Later keys that now fit into the ring may precede all keys in the ring.
-        self.day = match (self.next_in_ring(), later) {
+        self.day = match (next, later) {
             (Some(day), Some(later)) => day.min(later),
             (Some(day), None) => day,
             (None, later) => later.unwrap_or(self.day),
         };
         while let Some(Reverse(key)) = self.later.peek()
-            && self.day_of(key) - self.day < DAYS
+            && self.day_of(key) - self.day < self.days()
         {
             let key = *key;
             self.later.pop();
             self.put_off(self.day_of(&key), key);
         }
-        let place = self.day % DAYS;
+        let place = self.place(self.day);
         self.marks[(place / WORD) as usize] &= !(1 << (place % WORD));
-        // The ring's day takes over the present day's buffer.
-        std::mem::swap(&mut self.present, &mut self.ring[place as usize]);
+        let next = std::mem::take(&mut self.ring[place as usize]);
+        self.spare.push(std::mem::replace(&mut self.present, next));
         self.use_of_days.begun += 1;
         if self.use_of_days.popped >= LOOK.max(self.length.min(u32::MAX as usize) as u32) {
             self.measure();
@@ -204,19 +258,24 @@ impl<K: Timed> Calendar<K> {
         self.present.sort_unstable_by(|one, other| other.cmp(one));
     }
 
-    /// Makes days shorter if they have many keys, and longer if the ring ends too soon. The present day need not be sorted.
+    /// Makes days shorter if they have many keys, longer if they have few and the ring ends too soon, and the ring longer if only the latter. The present day need not be
+    /// sorted.
     fn measure(&mut self) {
-        let excess = std::mem::take(&mut self.use_of_days).excess();
-        let bits = self.bits.saturating_add_signed(-excess);
+        let use_of_days = std::mem::take(&mut self.use_of_days);
+        let bits = self.bits.saturating_add_signed(-use_of_days.excess());
         let bits = bits.clamp(SHORTEST_BITS, LONGEST_BITS);
-        if bits == self.bits {
+        let grows = use_of_days.is_short() && self.days() < MOST_DAYS;
+        if bits == self.bits && !grows {
             return;
         }
         self.bits = bits;
         let mut all = std::mem::take(&mut self.present);
         all.extend(self.ring.iter_mut().flat_map(|day| day.drain(..)));
         all.extend(self.later.drain().map(|Reverse(key)| key));
-        self.marks = Default::default();
+        if grows {
+            self.ring.resize_with(self.ring.len() * 4, Vec::new);
+        }
+        self.marks = vec![0; self.ring.len() / WORD as usize];
         let first = all.iter().map(|key| self.day_of(key)).min();
         self.day = first.unwrap_or(0);
         for key in all {
@@ -231,7 +290,7 @@ impl<K: Timed> Calendar<K> {
     /// The first day after the present one with keys in the ring.
     fn next_in_ring(&self) -> Option<u64> {
         let begin = self.day + 1;
-        let (word, bit) = (begin % DAYS / WORD, begin % WORD);
+        let (word, bit) = (self.place(begin) / WORD, begin % WORD);
         let words = self.marks.len() as u64;
         // The next day's word first, without the days before it; finally the same word with those days, which are the ring's last.
         (0..=words).find_map(|turn| {
@@ -266,80 +325,4 @@ impl<K: Timed> Calendar<K> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Random, Seed};
-
-    impl Timed for (Time, u64) {
-        fn time(&self) -> Time {
-            self.0
-        }
-    }
-
-    /// Keys near, far, very far, equal in time and in the past are returned in the order of a sorted set.
-    #[test]
-    fn keys_come_out_in_their_order_whatever_their_times() {
-        for seed in 0..40 {
-            let mut random = Random::new(Seed(seed), "calendar", 0);
-            let mut calendar = Calendar::default();
-            let mut sorted = std::collections::BTreeSet::new();
-            let mut now = random.next_u64() >> (random.next_u64() % 60);
-            for number in 0..4000 {
-                if random.next_u64() % 5 < 2 {
-                    let key: Option<(Time, u64)> = calendar.pop();
-                    assert_eq!(key, sorted.pop_first());
-                    now = key.map_or(now, |(time, _)| time.as_ps());
-                } else {
-                    let ahead = random.next_u64() >> (20 + random.next_u64() % 44);
-                    let time = match random.next_u64() % 20 {
-                        0 => now.saturating_sub(ahead),
-                        1 => u64::MAX - ahead % 3,
-                        _ => now.saturating_add(ahead),
-                    };
-                    let key = (Time::from_ps(time), number);
-                    calendar.push(key);
-                    sorted.insert(key);
-                }
-                assert_eq!(calendar.first(), sorted.first());
-                assert_eq!(calendar.len(), sorted.len());
-            }
-            let mut all: Vec<_> = calendar.iter().copied().collect();
-            all.sort_unstable();
-            assert!(all.iter().eq(&sorted));
-            while let Some(key) = sorted.pop_first() {
-                assert_eq!(calendar.pop(), Some(key));
-            }
-            assert!(calendar.is_empty() && calendar.pop().is_none());
-        }
-    }
-
-    /// Many keys at one time, and keys at few distances, for which days become shorter and longer again.
-    #[test]
-    fn days_of_any_length_have_the_same_order() {
-        let mut bits = std::collections::BTreeSet::new();
-        for (seed, spread) in [(1, 4), (2, 12), (3, 22), (4, 34)] {
-            let mut random = Random::new(Seed(seed), "calendar", 1);
-            let mut calendar = Calendar::default();
-            let mut sorted = std::collections::BTreeSet::new();
-            let (mut now, mut number) = (0, 0);
-            for turn in 0..60_000 {
-                // The spread of times changes halfway.
-                let spread = if turn < 30_000 { spread } else { 38 - spread };
-                let key: Option<(Time, u64)> = calendar.pop();
-                assert_eq!(key, sorted.pop_first());
-                now = key.map_or(now, |(time, _)| time.as_ps());
-                while sorted.len() < 500 {
-                    let ahead = random.next_u64() >> (64 - spread) & !0b111;
-                    let key = (Time::from_ps(now + ahead), number);
-                    calendar.push(key);
-                    sorted.insert(key);
-                    number += 1;
-                }
-                assert_eq!(calendar.first(), sorted.first());
-                bits.insert(calendar.bits);
-            }
-            assert_eq!(calendar.iter().count(), sorted.len());
-        }
-        assert!(bits.len() > 3, "{bits:?}");
-    }
-}
+mod tests;

@@ -78,6 +78,13 @@ impl Collector {
         }
     }
 
+    /// True if the members of communicators do not depend on times: all processes are of one job, which meets no others.
+    pub(super) fn is_timeless(&self) -> bool {
+        let mut histories = self.histories.values();
+        histories.all(|history| history.meetings.is_empty())
+            && self.jobs().values().all(|job| *job == 0)
+    }
+
     /// Resolves the members of all communicators.
     pub fn resolve(self) -> Communicators {
         let jobs = self.jobs();

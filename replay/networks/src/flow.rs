@@ -207,7 +207,7 @@ impl Network for FlowNetwork {
         self.settle(now);
     }
 
-    fn loads(&self) -> Vec<LinkLoad> {
+    fn loads(&self, _until: Time) -> Vec<LinkLoad> {
         let links = self.topology.links();
         let both = |link: LinkId| [(link, Direction::Up), (link, Direction::Down)];
         let all = (0..links.len() as LinkId).flat_map(both);
@@ -224,7 +224,7 @@ impl Network for FlowNetwork {
         loads.filter(|load| load.bytes > 0).collect()
     }
 
-    fn saved(&self) -> Option<NetworkState> {
+    fn saved(&self, _now: Time) -> Option<NetworkState> {
         Some(NetworkState::Flow(self.save()))
     }
 

@@ -3,8 +3,6 @@
 //! The operator takes the frames that hosts send, and passes in the frames that arrive for hosts. Frames take effect at the time of their arrival, in the order of time
 //! and hosts, independent of when they were passed in. The length of the operator's steps does not affect the results. Used by background traffic of runs.
 
-use std::vec::Drain;
-
 use belljar_fabric::{Frame, Routes, RoutingError, Topology};
 use belljar_sim::{EventKey, EventQueue, Span, Time};
 use serde::{Deserialize, Serialize};
@@ -12,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Arrival, Message};
 use crate::network::{LinkLoad, Network};
 use crate::pace::Paces;
-use crate::transport::{MOST_COUNTED, Sent, Transport, TransportState};
+use crate::transport::{MOST_COUNTED, Outgoing, Sent, Transport, TransportState};
 
 /// Hosts on a network with another operator.
 pub struct LiveNetwork {
@@ -67,8 +65,8 @@ impl LiveNetwork {
     }
 
     /// Takes the frames that hosts sent since the last call, in order of time.
-    pub fn sent(&mut self) -> Drain<'_, Sent> {
-        self.transport.outbox.drain(..)
+    pub fn sent(&mut self) -> impl Iterator<Item = Sent> {
+        self.transport.outbox.drain(..).map(Outgoing::sent)
     }
 
     /// True if no message is in flight.
@@ -128,7 +126,7 @@ impl Network for LiveNetwork {
     }
 
     /// Links belong to the network's operator.
-    fn loads(&self) -> Vec<LinkLoad> {
+    fn loads(&self, _until: Time) -> Vec<LinkLoad> {
         Vec::new()
     }
 }

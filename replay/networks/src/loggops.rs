@@ -68,7 +68,7 @@ impl Network for LogGops {
 
     fn advance(&mut self, _: &mut Vec<Arrival>) {}
 
-    fn loads(&self) -> Vec<LinkLoad> {
+    fn loads(&self, _until: Time) -> Vec<LinkLoad> {
         Vec::new()
     }
 }

@@ -41,11 +41,11 @@ pub trait Network {
         }
     }
 
-    /// Returns the load of links that carried anything.
-    fn loads(&self) -> Vec<LinkLoad>;
+    /// Returns the load of links that carried anything until `until`, the present time or later.
+    fn loads(&self, until: Time) -> Vec<LinkLoad>;
 
-    /// Returns the mutable state between two events, if the model can be saved.
-    fn saved(&self) -> Option<NetworkState> {
+    /// Returns the mutable state between two events, at `now`, if the model can be saved.
+    fn saved(&self, _now: Time) -> Option<NetworkState> {
         None
     }
 

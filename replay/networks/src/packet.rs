@@ -1,28 +1,44 @@
-//! A network of frames: the fabric of live runs, and hosts that send messages over it.
+//! A network of frames, and hosts that send messages over it.
 //!
-//! It carries no other traffic. Used by replay.
+//! It carries no other traffic. Frames pass the fabric of live runs, or, with fixed routes and without impairments, links with the same queues that need less work for
+//! each frame. Used by replay.
 
-use belljar_fabric::{Direction, Endpoint, Fabric, FabricState, RoutingError, Settings, Topology};
+/// Arrivals at switches by day.
+mod days;
+/// Frames in transit over fixed routes.
+mod fixed;
+/// Queues and wires.
+mod ports;
+/// The state as plain values.
+mod state;
+
+use belljar_fabric::{Direction, Fabric, Routes, RoutingError, Settings, Topology};
 use belljar_sim::{Span, Time};
-use serde::{Deserialize, Serialize};
 
 use crate::message::{Arrival, Message};
 use crate::network::{LinkLoad, Network, NetworkState};
 use crate::pace::Paces;
-use crate::transport::{Transport, TransportState};
+use crate::transport::{Outgoing, Transport};
 use crate::way::name;
+use fixed::FixedFabric;
+use ports::PortLoad;
+use state::{CarrierState, FixedState};
+
+pub use state::PacketState;
 
 /// A network of frames.
 pub struct PacketNetwork {
-    fabric: Fabric,
+    topology: Topology,
+    carrier: Carrier,
     transport: Transport,
 }
 
-/// The mutable state of a [`PacketNetwork`], as plain values.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PacketState {
-    fabric: FabricState,
-    transport: TransportState,
+/// The links of a network.
+enum Carrier {
+    /// Links without impairments, each pair of hosts with one route.
+    Fixed(Box<FixedFabric>),
+    /// Any.
+    Fabric(Box<Fabric>),
 }
 
 impl PacketNetwork {
@@ -35,28 +51,77 @@ impl PacketNetwork {
         settings: &Settings,
         paces: impl Into<Paces>,
     ) -> Result<Self, RoutingError> {
+        let routes: Routes = settings.routes();
+        let transport = Transport::new(topology.clone(), &routes, paces.into())?;
+        let carrier = match FixedFabric::fits(settings) {
+            true => Carrier::Fixed(Box::new(FixedFabric::new(&topology))),
+            false => {
+                let fabric = Fabric::with_settings(topology.clone(), settings)?;
+                Carrier::Fabric(Box::new(fabric))
+            }
+        };
         Ok(Self {
-            transport: Transport::new(topology.clone(), &settings.routes(), paces.into())?,
-            fabric: Fabric::with_settings(topology, settings)?,
+            topology,
+            carrier,
+            transport,
         })
+    }
+
+    /// Handles the events at `now`: first at hosts, then on links.
+    fn happen(&mut self, now: Time, arrived: &mut Vec<Arrival>) {
+        let transport = &mut self.transport;
+        match &mut self.carrier {
+            Carrier::Fabric(fabric) => happen_in(fabric, now, transport, arrived),
+            Carrier::Fixed(fixed) => {
+                if fixed.days.next_time().is_some_and(|begin| begin <= now) {
+                    return fixed.advance(transport);
+                }
+                transport.advance(now, arrived);
+                let mut outbox = std::mem::take(&mut transport.outbox);
+                for sent in outbox.drain(..) {
+                    fixed.send(&self.topology, &sent, transport);
+                }
+                transport.outbox = outbox;
+                fixed.hand_over(now, transport);
+            }
+        }
+    }
+
+    /// Returns the load of each direction, without losses at hosts.
+    fn port_loads(&self) -> Vec<PortLoad> {
+        match &self.carrier {
+            Carrier::Fixed(fixed) => fixed.loads(),
+            Carrier::Fabric(fabric) => {
+                let all = fabric.statistics().into_iter().flatten();
+                let load = all.map(|carried| PortLoad {
+                    frames: carried.frames,
+                    bytes: carried.bytes,
+                    busy: Span::from_ps(carried.busy_ps),
+                    dropped: carried.drops + carried.lost + carried.failed,
+                });
+                load.collect()
+            }
+        }
     }
 }
 
-impl PacketNetwork {
-    /// Handles all events at `now`: first at hosts, then on links.
-    fn happen(&mut self, now: Time, arrived: &mut Vec<Arrival>) {
-        self.transport.advance(now, arrived);
-        let sends = !self.transport.outbox.is_empty();
-        for sent in self.transport.outbox.drain(..) {
-            self.fabric.send_first(sent.time, sent.host, sent.frame);
-        }
-        if !sends && self.fabric.next_time().is_none_or(|next| next > now) {
-            return;
-        }
-        for delivery in self.fabric.advance(now + Span::from_ps(1)) {
-            self.transport
-                .came(delivery.time, delivery.host, &delivery.frame);
-        }
+/// Handles all events at `now` at hosts and in a fabric.
+fn happen_in(
+    fabric: &mut Fabric,
+    now: Time,
+    transport: &mut Transport,
+    arrived: &mut Vec<Arrival>,
+) {
+    transport.advance(now, arrived);
+    let sends = !transport.outbox.is_empty();
+    for sent in transport.outbox.drain(..).map(Outgoing::sent) {
+        fabric.send_first(sent.time, sent.host, sent.frame);
+    }
+    if !sends && fabric.next_time().is_none_or(|next| next > now) {
+        return;
+    }
+    for delivery in fabric.advance(now + Span::from_ps(1)) {
+        transport.came(delivery.time, delivery.host, &delivery.frame);
     }
 }
 
@@ -66,7 +131,11 @@ impl Network for PacketNetwork {
     }
 
     fn next_time(&self) -> Option<Time> {
-        match (self.fabric.next_time(), self.transport.next_time()) {
+        let next = match &self.carrier {
+            Carrier::Fixed(fixed) => fixed.next_time(),
+            Carrier::Fabric(fabric) => fabric.next_time(),
+        };
+        match (next, self.transport.next_time()) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         }
@@ -86,46 +155,62 @@ impl Network for PacketNetwork {
         }
     }
 
-    fn loads(&self) -> Vec<LinkLoad> {
-        let topology = self.fabric.topology();
-        let mut loads = Vec::new();
-        let mut dropped: Vec<u64> = self.transport.dropped().collect();
-        for (link, both) in (0..).zip(self.fabric.statistics()) {
-            for (carried, direction) in both.into_iter().zip([Direction::Up, Direction::Down]) {
-                if carried.frames > 0 || carried.drops > 0 {
-                    // A frame that finds a full card is lost at the end of the card's link.
-                    let end = topology.links()[link as usize].ends[1 - direction.index()];
-                    let card = match end {
-                        Endpoint::Host(host) => dropped.get_mut(host as usize).map(std::mem::take),
-                        Endpoint::Switch(_) => None,
-                    };
-                    loads.push(LinkLoad {
-                        name: name(topology, link, direction),
-                        bytes: carried.bytes,
-                        busy: Span::from_ps(carried.busy_ps),
-                        dropped: carried.drops + carried.lost + carried.failed + card.unwrap_or(0),
-                    });
-                }
+    fn loads(&self, until: Time) -> Vec<LinkLoad> {
+        let mut ports = self.port_loads();
+        for (host, dropped) in (0..).zip(self.transport.dropped()) {
+            // A frame that finds a full card is lost at the end of the card's link.
+            let down = self.topology.link_of(host) * 2 + 1;
+            ports[down as usize].dropped += dropped;
+        }
+        if let Carrier::Fixed(fixed) = &self.carrier {
+            for (_, port, load) in fixed.ahead(until) {
+                ports[port as usize] = ports[port as usize].without(load);
             }
         }
-        loads
+        let used = (0..).zip(ports);
+        let used = used.filter(|(_, load)| load.frames > 0 || load.dropped > 0);
+        used.map(|(port, load)| {
+            let direction = match port % 2 {
+                0 => Direction::Up,
+                _ => Direction::Down,
+            };
+            LinkLoad {
+                name: name(&self.topology, port / 2, direction),
+                bytes: load.bytes,
+                busy: load.busy,
+                dropped: load.dropped,
+            }
+        })
+        .collect()
     }
 
-    fn saved(&self) -> Option<NetworkState> {
-        // The fabric has taken all frames that hosts sent.
+    fn saved(&self, now: Time) -> Option<NetworkState> {
+        // All frames that hosts sent are in the network.
+        let carrier = match &self.carrier {
+            Carrier::Fixed(fixed) => CarrierState::Fixed(FixedState::of(fixed, now)),
+            Carrier::Fabric(fabric) => CarrierState::Fabric(fabric.save()),
+        };
         Some(NetworkState::Packet(Box::new(PacketState {
-            fabric: self.fabric.save(),
+            carrier,
             transport: self.transport.save(),
         })))
     }
 
     fn continues_from(&mut self, state: NetworkState) -> bool {
-        match state {
-            NetworkState::Packet(state) => {
-                self.fabric.restore(state.fabric).is_ok() && self.transport.restore(state.transport)
+        let NetworkState::Packet(state) = state else {
+            return false;
+        };
+        let transport = &mut self.transport;
+        transport.restore(state.transport)
+            && match (&mut self.carrier, state.carrier) {
+                (Carrier::Fixed(fixed), CarrierState::Fixed(state)) => {
+                    state.restore(fixed, &self.topology, transport)
+                }
+                (Carrier::Fabric(fabric), CarrierState::Fabric(state)) => {
+                    fabric.restore(state).is_ok()
+                }
+                _ => false,
             }
-            NetworkState::Flow(_) => false,
-        }
     }
 }
 

@@ -30,6 +30,8 @@ mod sender;
 /// The state of all hosts, as plain values.
 mod state;
 
+use std::sync::Arc;
+
 use belljar_fabric::{Frame, Routes, RoutingError, Topology};
 use belljar_sim::{Calendar, Time, Timed};
 
@@ -39,6 +41,8 @@ use crate::pace::within;
 use crate::way::FlowRoutes;
 use event::{Due, Event};
 pub(crate) use limits::MOST_COUNTED;
+pub(crate) use mark::Mark;
+use mark::marked;
 pub(crate) use state::TransportState;
 
 /// A frame that a host sends.
@@ -54,6 +58,31 @@ pub struct Sent {
     pub frame: Frame,
 }
 
+/// A frame that a host sends, by its contents.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) time: Time,
+    pub(crate) host: u32,
+    pub(crate) to: u32,
+    /// The frame's number among the host's.
+    pub(crate) sequence: u64,
+    pub(crate) mark: Mark,
+    /// Bytes of data.
+    pub(crate) data: u32,
+}
+
+impl Outgoing {
+    /// Returns it as a frame with all headers.
+    pub(crate) fn sent(self) -> Sent {
+        Sent {
+            time: self.time,
+            host: self.host,
+            sequence: self.sequence,
+            frame: marked(self.host, self.to, self.mark, self.data),
+        }
+    }
+}
+
 /// The sending and receiving of all hosts of a network.
 pub(crate) struct Transport {
     topology: Topology,
@@ -65,7 +94,7 @@ pub(crate) struct Transport {
     /// Future events.
     events: Calendar<Due>,
     /// Frames to be carried, in the order of sending.
-    pub(crate) outbox: Vec<Sent>,
+    pub(crate) outbox: Vec<Outgoing>,
 }
 
 impl Transport {
@@ -158,6 +187,14 @@ impl Transport {
             connection.sender.shook_hands(there + back);
         }
         number
+    }
+
+    /// Returns the links of frames of a connection's data, and of its acknowledgements, by twice the link's number, plus one for downwards.
+    pub(crate) fn links_of(&mut self, number: u32) -> Option<[Arc<[u32]>; 2]> {
+        let connection = self.state.connections.get_mut(number)?;
+        let (from, to) = (connection.from, connection.to);
+        let ways = [(from, to), (to, from)];
+        Some(ways.map(|(from, to)| self.ways.between(&self.topology, from, to).links()))
     }
 
     /// Returns the time of the hosts' next event.

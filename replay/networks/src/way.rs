@@ -23,6 +23,11 @@ pub(crate) struct FlowRoute {
 }
 
 impl FlowRoute {
+    /// Returns the directions of its links, without both hosts.
+    pub(crate) fn links(&self) -> Arc<[u32]> {
+        self.over[..self.over.len().saturating_sub(2)].into()
+    }
+
     /// Returns the time of a message's last frame, without its time on the slowest link.
     pub(crate) fn after(&self, bytes: u64) -> Span {
         let frame = on_wire(bytes.min(SEGMENT));

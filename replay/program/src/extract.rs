@@ -26,6 +26,7 @@ use belljar_archive::TraceReader;
 use belljar_collectives::Tables;
 use belljar_job::{
     Communicators, Expansion, Fact, Member, OperationId, Operations, ProcessKey, communicators,
+    communicators_untimed,
 };
 use belljar_trace::{
     Ending, Event, Fact as Stated, TraceError, TraceHeader, TraceState, TraceSummary,
@@ -96,7 +97,22 @@ pub fn extract(
     path: &Path,
     algorithms: Algorithms<'_>,
 ) -> Result<(Program, TraceState), TraceError> {
-    let communicators = communicators(path)?;
+    if let Some(communicators) = communicators_untimed(path)? {
+        let (program, state) = extract_by(path, algorithms, &communicators)?;
+        // Damaged times end a trace, and with it what is known of communicators.
+        if state == TraceState::Complete {
+            return Ok((program, state));
+        }
+    }
+    extract_by(path, algorithms, &communicators(path)?)
+}
+
+/// The same with the trace's communicators.
+fn extract_by(
+    path: &Path,
+    algorithms: Algorithms<'_>,
+    communicators: &Communicators,
+) -> Result<(Program, TraceState), TraceError> {
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
     let open_mpi = Tables::open_mpi();
@@ -106,10 +122,10 @@ pub fn extract(
     };
     let mut extractor = Extractor {
         header: &header,
-        communicators: &communicators,
-        operations: Operations::new(&header, &communicators),
-        expansion: Expansion::new(&communicators, own),
-        shared: Shared::new(&communicators, other),
+        communicators,
+        operations: Operations::new(&header, communicators),
+        expansion: Expansion::new(communicators, own),
+        shared: Shared::new(communicators, other),
         threads: BTreeMap::new(),
         open: BTreeMap::new(),
         flushes: Flushes::default(),

@@ -344,7 +344,7 @@ impl Topology {
     }
 
     /// Queue capacity of a switch's port to `link` in bytes.
-    pub(crate) fn queue_of(&self, link: LinkId, switch: u32) -> u64 {
+    pub fn queue_of(&self, link: LinkId, switch: u32) -> u64 {
         self.queues[link as usize].unwrap_or(self.switches[switch as usize].queue_bytes)
     }
 

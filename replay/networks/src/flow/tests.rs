@@ -55,7 +55,7 @@ fn a_message_alone_has_the_whole_link() {
     let mut network = network(2, Pace::default());
     assert_eq!(network.send(Time::ZERO, message(1, 0, 1, 100)), None);
     assert_eq!(arrivals(&mut network), [(1, 100 * FRAME + WAY)]);
-    let loads = network.loads();
+    let loads = network.loads(Time::MAX);
     assert_eq!(loads.len(), 2);
     assert_eq!(loads[0].bytes, 100 * FRAME);
 }

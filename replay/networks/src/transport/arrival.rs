@@ -9,8 +9,8 @@ use belljar_sim::{Span, Time};
 use super::Transport;
 use super::connection::Connection;
 use super::event::Event;
-use super::mark::{Mark, mark_of, marked};
-use super::receiver::Reply;
+use super::mark::{Mark, mark_of};
+use super::receiver::{Acknowledgement, Reply};
 use super::rtt::expiry;
 use super::sender::Leaving;
 use crate::message::Arrival;
@@ -21,29 +21,49 @@ const DELAYED: Span = Span::from_ms(40);
 impl Transport {
     /// Handles a frame that arrives at a host at `at`, in the future or now.
     pub(crate) fn came(&mut self, at: Time, to: u32, frame: &Frame) {
-        let (number, segment) = match mark_of(frame) {
-            Some(Mark::Acknowledgement(number, acknowledgement)) => {
-                let of = self.state.connections.get_mut(number);
-                // A restored frame may be for another host, or of no connection.
-                if let Some(of) = of.filter(|of| of.from == to) {
-                    let learned = of.learns(number, at);
-                    self.schedule(learned, Event::Acknowledged(number, acknowledgement));
-                }
-                return;
-            }
-            Some(Mark::Segment(number, segment)) => (number, segment),
-            None => return,
-        };
-        let of = self.state.connections.get_mut(number);
-        let Some(of) = of.filter(|of| of.to == to && segment.number < of.sender.sent()) else {
+        // A restored frame may be for another host, or of no connection.
+        let Some(mark) = mark_of(frame) else {
             return;
         };
+        let of = self.state.connections.get_mut(mark.connection());
+        let ends = of.map(|of| (of.from, of.to));
+        match (mark, ends) {
+            (Mark::Acknowledgement(number, acknowledgement), Some((from, _))) if from == to => {
+                self.acknowledgement_came(at, number, acknowledgement);
+            }
+            (Mark::Segment(number, segment), Some((_, receiver))) if receiver == to => {
+                self.segment_came(at, number, segment);
+            }
+            _ => {}
+        }
+    }
+
+    /// Handles an acknowledgement that arrives at a connection's sender at `at`, in the future or now.
+    pub(crate) fn acknowledgement_came(
+        &mut self,
+        at: Time,
+        number: u32,
+        acknowledgement: Acknowledgement,
+    ) {
+        if let Some(of) = self.state.connections.get_mut(number) {
+            let learned = of.learns(number, at);
+            self.schedule(learned, Event::Acknowledged(number, acknowledgement));
+        }
+    }
+
+    /// Handles a segment that arrives at a connection's receiver at `at`, in the future or now. Returns false if the host's card was full.
+    pub(crate) fn segment_came(&mut self, at: Time, number: u32, segment: Leaving) -> bool {
+        let of = self.state.connections.get_mut(number);
+        let Some(of) = of.filter(|of| segment.number < of.sender.sent()) else {
+            return true;
+        };
+        let to = of.to;
         let work = match segment.first {
             true => Span::ZERO,
             false => self.paces.of(to).receives,
         };
         let Some(taken) = self.state.hosts[to as usize].take_in(at, work) else {
-            return;
+            return false;
         };
         of.arriving.push_back(at);
         let event = match taken > at {
@@ -51,6 +71,7 @@ impl Transport {
             false => Event::Comes(number, segment),
         };
         self.schedule(taken, event);
+        true
     }
 
     /// Handles a segment that a host has processed.
@@ -109,6 +130,6 @@ impl Transport {
         let Connection { from, to, .. } = *of;
         let acknowledgement = of.receiver.acknowledge(segment);
         let mark = Mark::Acknowledgement(number, acknowledgement);
-        self.put(now, to, marked(to, from, mark, 0));
+        self.put(now, (to, from), mark, 0);
     }
 }

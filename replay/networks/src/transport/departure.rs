@@ -2,13 +2,12 @@
 //!
 //! Acknowledgements release frames in the host's kernel, before those of its processes. Used by `transport` for events, and when a message is sent.
 
-use belljar_fabric::Frame;
 use belljar_sim::Time;
 
 use super::event::Event;
-use super::mark::{Mark, marked};
+use super::mark::Mark;
 use super::sender::Leaving;
-use super::{Sent, Transport};
+use super::{Outgoing, Transport};
 
 impl Transport {
     /// Queues a connection that may send from `time` on; an `urgent` one precedes the connections of processes.
@@ -80,16 +79,19 @@ impl Transport {
         leaving: Leaving,
     ) {
         let mark = Mark::Segment(connection, leaving);
-        self.put(now, from, marked(from, to, mark, leaving.data));
+        self.put(now, (from, to), mark, leaving.data as u32);
     }
 
-    pub(super) fn put(&mut self, now: Time, from: u32, frame: Frame) {
+    /// Sends a frame from one host to another.
+    pub(super) fn put(&mut self, now: Time, (from, to): (u32, u32), mark: Mark, data: u32) {
         let host = &mut self.state.hosts[from as usize];
-        self.outbox.push(Sent {
+        self.outbox.push(Outgoing {
             time: now,
             host: from,
+            to,
             sequence: host.frames,
-            frame,
+            mark,
+            data,
         });
         host.frames += 1;
     }

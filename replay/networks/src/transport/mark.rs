@@ -3,6 +3,7 @@
 //! They follow the addresses, in bytes that switches do not read. A frame may come from a checkpoint: any bytes are possible. Used by `transport`.
 
 use belljar_fabric::{Frame, MARK_BYTES};
+use serde::{Deserialize, Serialize};
 
 use super::receiver::Acknowledgement;
 use super::sender::Leaving;
@@ -11,16 +12,25 @@ use super::sender::Leaving;
 const ACKNOWLEDGES: u32 = 1 << 31;
 
 /// Contents of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Mark {
     /// A segment of a connection. Its data are the rest of the frame.
     Segment(u32, Leaving),
     /// An acknowledgement of segments of a connection.
     Acknowledgement(u32, Acknowledgement),
 }
 
+impl Mark {
+    /// Returns the number of the connection.
+    pub(crate) fn connection(&self) -> u32 {
+        match self {
+            Self::Segment(number, _) | Self::Acknowledgement(number, _) => *number,
+        }
+    }
+}
+
 /// Creates the frame from one host to another that carries `data` bytes.
-pub(super) fn marked(from: u32, to: u32, mark: Mark, data: u64) -> Frame {
+pub(super) fn marked(from: u32, to: u32, mark: Mark, data: u32) -> Frame {
     let (connection, number, one, other) = match mark {
         Mark::Segment(connection, segment) => {
             let (first, last) = (u32::from(segment.first), u32::from(segment.last));
@@ -37,7 +47,7 @@ pub(super) fn marked(from: u32, to: u32, mark: Mark, data: u64) -> Frame {
     fields[4..12].copy_from_slice(&number.to_be_bytes());
     fields[12..16].copy_from_slice(&one.to_be_bytes());
     fields[16..].copy_from_slice(&other.to_be_bytes());
-    Frame::segment(from, to, fields, data as u32)
+    Frame::segment(from, to, fields, data)
 }
 
 /// Reads the contents of a frame, if it is long enough.

@@ -20,7 +20,7 @@ const BATCH: u64 = FIRST_WINDOW;
 
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Acknowledgement {
+pub(crate) struct Acknowledgement {
     /// All segments before this one have arrived.
     pub(super) known: u64,
     /// Segments after it that have also arrived (RFC 2018): first and end.

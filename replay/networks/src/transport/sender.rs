@@ -59,7 +59,7 @@ struct Unsent {
 
 /// A segment in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Leaving {
+pub(crate) struct Leaving {
     /// Its number among those of the connection.
     pub(super) number: u64,
     /// Bytes; only known when it leaves.

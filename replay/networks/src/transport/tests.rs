@@ -47,7 +47,7 @@ fn carry(transport: &mut Transport, lost: impl Fn(usize) -> bool) -> Vec<Arrival
             }
             None => transport.advance(now, &mut arrived),
         }
-        for frame in transport.outbox.drain(..) {
+        for frame in transport.outbox.drain(..).map(Outgoing::sent) {
             if !lost(sent) {
                 wire.push_back((frame.time + Span::from_us(10), frame));
             }
