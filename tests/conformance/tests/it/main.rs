@@ -3,3 +3,4 @@
 
 mod random_jobs;
 mod round_trips;
+mod untimed;

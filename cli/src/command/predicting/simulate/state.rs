@@ -26,7 +26,7 @@ use super::messages::AllPlayed;
 /// A combination's state, in its folder.
 const STATE_FILE: &str = "state";
 /// First bytes of the file; the last one is the version.
-const MAGIC: [u8; 8] = *b"BELLMIX\x04";
+const MAGIC: [u8; 8] = *b"BELLMIX\x05";
 /// Bytes before the state: the magic, the digest, the state's checksum.
 const HEADER: usize = 8 + 16 + 8;
 /// Largest file, in bytes; no larger state could be read.
