@@ -62,6 +62,16 @@ impl TimingBlock {
         self.ops.last().is_some_and(|op| op.class.serialises())
     }
 
+    /// Its instructions.
+    pub(crate) fn ops(&self) -> &[MicroOp] {
+        &self.ops
+    }
+
+    /// Addresses of its instructions.
+    pub(crate) fn addresses(&self) -> &[u64] {
+        &self.addresses
+    }
+
     fn flow(&self) -> Flow {
         self.ops.last().map_or(Flow::Next, |op| op.flow)
     }

@@ -10,6 +10,8 @@
 //! |---|---|
 //! | [`paths`] | interned contexts of blocks, with the cost of each block after each context |
 //! | [`cost`] | the cost of the last block of a path |
+//! | [`memory`] | caches, translation buffers and prefetchers, and the time of misses |
+//! | `recurrence` | loads whose address depends on their own earlier data |
 //! | [`schedule`] | list scheduling of micro-operations in program order |
 //! | [`uops`] | the micro-operations of an instruction |
 //! | [`processor`] | the parameters of a processor, and their files |
@@ -19,10 +21,14 @@
 pub mod class;
 /// The cost of the last block of a path.
 pub mod cost;
+/// Data caches, translation buffers and prefetchers.
+pub mod memory;
 /// Interned contexts, and the cost of each block after each context.
 pub mod paths;
 /// The parameters of a processor.
 pub mod processor;
+/// Loads whose address depends on their own earlier data.
+mod recurrence;
 /// List scheduling of micro-operations in program order.
 pub mod schedule;
 /// The micro-operations of an instruction.

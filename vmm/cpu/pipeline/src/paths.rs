@@ -11,6 +11,7 @@ use iced_x86::Instruction;
 
 use crate::cost::{PathBlock, TimingBlock, cost};
 use crate::processor::Processor;
+use crate::recurrence::recurrent_loads;
 use crate::schedule::Schedule;
 
 /// An index from keys of words to numbers.
@@ -64,6 +65,8 @@ pub struct Edge {
     pub next: ContextId,
     /// The context after the block if its last jump is mispredicted.
     pub mispredicted: ContextId,
+    /// The loads whose address depends on their own earlier data: a bit for each instruction.
+    pub recurrent: u64,
 }
 
 impl Edge {
@@ -123,6 +126,7 @@ impl Paths {
             count: 0,
             next: 0,
             mispredicted: 0,
+            recurrent: 0,
         });
         self.block_index = Table::default();
         self.context_index = Table::default();
@@ -232,6 +236,7 @@ impl Paths {
             })
             .collect();
         let ticks = cost(&mut self.schedule, &path);
+        let recurrent = recurrent_loads(&path);
         let (next, mispredicted) = if self.block(block).serialises() {
             (Self::START, Self::START)
         } else {
@@ -245,6 +250,7 @@ impl Paths {
             count: self.block(block).len() as u16,
             next,
             mispredicted,
+            recurrent,
         });
         self.bytes += EDGE_BYTES;
         self.edge_index.add(hash, id);

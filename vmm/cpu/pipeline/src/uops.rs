@@ -24,7 +24,8 @@ pub(crate) type RegisterSet = u64;
 
 /// Number of registers with dependencies.
 pub(crate) const REGISTERS: usize = 58;
-const FLAGS: u32 = 48;
+/// The number of the flags.
+pub(crate) const FLAGS: u32 = 48;
 const FIRST_MASK: u32 = 49;
 const X87_STACK: u32 = 57;
 /// RSP's number.

@@ -88,6 +88,7 @@ fn the_shares_of_a_block_add_up() {
         count: 7,
         next: 1,
         mispredicted: 1,
+        recurrent: 0,
     };
     assert_eq!((edge.rest(0), edge.rest(7), edge.rest(9)), (1000, 0, 0));
     for index in 0..7 {
