@@ -13,6 +13,12 @@ pub struct TimeAccount {
     pub caches: u64,
     /// Cycles in memory.
     pub memory: u64,
+    /// Cycles for translations of addresses, under a processor model.
+    pub translation: u64,
+    /// Cycles for which lines waited for others that occupied the paths from caches and memory.
+    pub bandwidth: u64,
+    /// Cycles for which mispredicted jumps keep the core from dispatching. They are part of the core's time.
+    pub branch: u64,
     /// Cycles without an instruction: the processor was halted.
     pub idle: u64,
 }
@@ -25,6 +31,9 @@ impl std::ops::Add for TimeAccount {
             instructions: self.instructions + other.instructions,
             caches: self.caches + other.caches,
             memory: self.memory + other.memory,
+            translation: self.translation + other.translation,
+            bandwidth: self.bandwidth + other.bandwidth,
+            branch: self.branch + other.branch,
             idle: self.idle + other.idle,
         }
     }

@@ -57,6 +57,11 @@ impl TimingBlock {
         self.addresses.get(usize::from(index)).copied()
     }
 
+    /// The address and the micro-operations of an instruction, if the block has as many.
+    pub fn instruction(&self, index: u16) -> Option<(u64, &MicroOp)> {
+        self.address(index).zip(self.ops.get(usize::from(index)))
+    }
+
     /// True if the core is empty after it.
     pub fn serialises(&self) -> bool {
         self.ops.last().is_some_and(|op| op.class.serialises())

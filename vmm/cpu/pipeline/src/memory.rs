@@ -104,6 +104,12 @@ impl DataMemory {
         first.is_some_and(|first| first.find(physical / LINE_BYTES).is_some())
     }
 
+    /// The place of the line at this guest-physical address, if the first level has it marked as used.
+    pub fn used_place(&self, physical: u64) -> Option<usize> {
+        let first = self.levels.first()?;
+        first.find_used(physical / LINE_BYTES)
+    }
+
     /// Accesses a line.
     pub fn access(&mut self, access: &LineAccess) -> LineFound {
         let line = access.line();

@@ -63,6 +63,12 @@ impl Sets {
             .map(|way| start + way)
     }
 
+    /// The place of `number`, if it is marked.
+    pub(super) fn find_used(&self, number: u64) -> Option<usize> {
+        let place = self.find(number)?;
+        (self.entries[place] & USED != 0).then_some(place)
+    }
+
     /// Marks `number` as used, if it is there; returns its place.
     pub(super) fn touch(&mut self, number: u64) -> Option<usize> {
         let place = self.find(number)?;
