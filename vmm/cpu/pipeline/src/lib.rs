@@ -15,6 +15,7 @@
 //! | [`schedule`] | list scheduling of micro-operations in program order |
 //! | [`uops`] | the micro-operations of an instruction |
 //! | [`processor`] | the parameters of a processor, and their files |
+//! | `shared_costs` | costs of paths that all vCPUs of a process share |
 //! | [`class`](mod@class) | classes of micro-operations, and ports |
 
 /// Classes of micro-operations, and groups of ports.
@@ -31,6 +32,8 @@ pub mod processor;
 mod recurrence;
 /// List scheduling of micro-operations in program order.
 pub mod schedule;
+/// Costs of paths that all vCPUs of a process share.
+mod shared_costs;
 /// The micro-operations of an instruction.
 pub mod uops;
 

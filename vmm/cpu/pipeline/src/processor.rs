@@ -4,6 +4,7 @@
 //! simulated. `paths` and `schedule` read it; scenarios name built-in processors or files.
 
 use crate::class::{PortGroup, UopClass};
+use crate::shared_costs::SharedCosts;
 
 /// Processor files, their limits and their errors.
 mod file;
@@ -179,6 +180,8 @@ pub struct Processor {
     pub text: Text,
     /// Caches and memory beyond the first level.
     pub caches: MemoryParameters,
+    /// Costs that were computed for it.
+    pub(crate) costs: SharedCosts,
     /// Operations of each port group in a cycle, by [`PortGroup`].
     pub(crate) ports: [u32; PortGroup::ALL.len()],
     /// By [`UopClass`].

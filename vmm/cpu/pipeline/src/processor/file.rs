@@ -16,6 +16,7 @@ use caches::{CachesTable, OverlapTable, PrefetchTable, TlbTable};
 
 use super::{ClassCost, Core, Memory, Processor, Text};
 use crate::class::{PortGroup, UopClass};
+use crate::shared_costs::SharedCosts;
 
 /// Names and contents of the built-in processors.
 pub const BUILT_IN: [(&str, &str); 1] =
@@ -348,6 +349,7 @@ impl Processor {
                 (&table.prefetch, &table.overlap),
                 table.core.window,
             )?,
+            costs: SharedCosts::default(),
             ports,
             classes,
         })
