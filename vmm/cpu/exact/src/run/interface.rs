@@ -84,6 +84,7 @@ impl Vcpu for ExactVcpu {
             translation: cycles(spent.translation),
             bandwidth: cycles(spent.bandwidth),
             branch: self.branch_cycles(),
+            processor: accounting.path.is_some(),
             idle: self.clock.idle(),
         })
     }

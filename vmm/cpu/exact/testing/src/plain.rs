@@ -68,7 +68,10 @@ impl Plain {
                 .map(|processor| PlainMemory::new(&processor.caches)),
             caches,
             ticks: 0,
-            account: TimeAccount::default(),
+            account: TimeAccount {
+                processor: processor.is_some(),
+                ..TimeAccount::default()
+            },
         }
     }
 
