@@ -97,7 +97,11 @@ impl Prefetchers {
     /// Trains both with a miss by the instruction at `site`.
     pub(super) fn train(&mut self, access: &LineAccess, site: u64) -> Wanted {
         let (streams, streamed) = self.stream(access);
-        let (strides, strided) = self.stride(access, site);
+        let (mut strides, strided) = self.stride(access, site);
+        // Several loads of an unrolled loop have a stride, and make a stream together.
+        if streamed {
+            strides = (0, 0, 0);
+        }
         Wanted {
             expected: streamed || strided,
             parts: [streams, strides],

@@ -132,6 +132,22 @@ fn a_stride_is_prefetched_from_its_fourth_step_on() {
     assert_eq!(found[3].moved, 9000 + 2 * 7000);
 }
 
+#[test]
+fn strides_within_a_stream_prefetch_nothing_more() {
+    let mut memory = DataMemory::new(&parameters(4, 4));
+    // Four loads, each with a stride of four lines.
+    let moved: Vec<u64> = (0..32)
+        .map(|line| {
+            let access = LineAccess {
+                site: Some(0x40_0000 + line % 4),
+                ..at(line * 64)
+            };
+            memory.access(&access).moved
+        })
+        .collect();
+    assert!(moved[4..].iter().all(|&moved| moved == 5100), "{moved:?}");
+}
+
 fn moment(now: u64, retired: u64) -> MissMoment {
     MissMoment {
         now,
