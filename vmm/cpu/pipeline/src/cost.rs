@@ -58,6 +58,7 @@ impl TimingBlock {
     }
 
     /// The address and the micro-operations of an instruction, if the block has as many.
+    #[inline]
     pub fn instruction(&self, index: u16) -> Option<(u64, &MicroOp)> {
         self.address(index).zip(self.ops.get(usize::from(index)))
     }

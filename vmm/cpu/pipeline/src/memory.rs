@@ -66,6 +66,8 @@ pub struct DataMemory {
     levels: Vec<Sets>,
     translations: [Sets; 2],
     prefetchers: Prefetchers,
+    /// The page that was translated last: translating it again changes nothing.
+    last_page: Option<u64>,
     /// A digest of all misses of the first level.
     history: u64,
 }
@@ -83,6 +85,7 @@ impl DataMemory {
             ],
             prefetchers: Prefetchers::new(&parameters.prefetch),
             parameters: parameters.clone(),
+            last_page: None,
             history: 0,
         }
     }
@@ -93,6 +96,7 @@ impl DataMemory {
     }
 
     /// Number of the first place of the set that contains `place` of the first level.
+    #[inline]
     pub fn first_of_set(&self, place: usize) -> usize {
         let ways = self.parameters.levels.first().map_or(1, |level| level.ways);
         place - place % ways as usize
@@ -150,6 +154,9 @@ impl DataMemory {
         // The size is apart from all numbers of pages below 1 TiB.
         let size = access.page_bytes.max(1).ilog2().saturating_sub(12) / 9;
         let page = number ^ u64::from(size) << 28;
+        if self.last_page.replace(page) == Some(page) {
+            return 0;
+        }
         let [first, second] = &mut self.translations;
         if first.touch(page).is_some() {
             return 0;

@@ -171,7 +171,7 @@ impl ExactVcpu {
         }
         let (host, _) = self.known_run(linear, write, self.state.is_user())?;
         let physical = self.memory.physical_of(host)?;
-        if !due && self.most_for(physical)? > self.context.count {
+        if !due && !self.covers_line(physical) {
             return None;
         }
         let touched = Touched {
@@ -185,12 +185,16 @@ impl ExactVcpu {
         Some(host)
     }
 
-    /// The most ticks of an access to the line at a guest-physical address; `None` without caches.
-    fn most_for(&self, physical: u64) -> Option<i64> {
-        let accounting = self.accounting.as_ref()?;
-        match &accounting.memory {
-            Some(memory) => Some(memory.most(physical)),
-            None => Some(accounting.caches.as_ref()?.worst()),
+    /// True if the budget covers an access to the line at a guest-physical address, wherever it is found.
+    fn covers_line(&self, physical: u64) -> bool {
+        let Some(accounting) = self.accounting.as_deref() else {
+            return true;
+        };
+        let budget = self.context.count;
+        match (&accounting.memory, &accounting.caches) {
+            (Some(memory), _) => memory.worst() <= budget || memory.most(physical) <= budget,
+            (None, Some(caches)) => caches.worst() <= budget,
+            (None, None) => true,
         }
     }
 

@@ -51,6 +51,7 @@ impl DataMemory {
         prefetchers.streams.copy_from_slice(&saved.streams);
         prefetchers.strides.copy_from_slice(&saved.strides);
         self.history = saved.history;
+        self.last_page = None;
         true
     }
 }

@@ -41,12 +41,14 @@ pub struct TimeSpent {
 
 impl TimeSpent {
     /// All of it.
+    #[inline]
     pub fn total(&self) -> u64 {
         self.translation + self.caches + self.memory + self.bandwidth
     }
 }
 
 impl std::ops::AddAssign for TimeSpent {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         self.translation += other.translation;
         self.caches += other.caches;

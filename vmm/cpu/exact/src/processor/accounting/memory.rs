@@ -49,6 +49,12 @@ impl MemoryModel {
         }
     }
 
+    /// The most ticks that an access to any line takes.
+    #[inline]
+    pub(crate) fn worst(&self) -> i64 {
+        self.worst
+    }
+
     /// The most ticks that an access to the line at this guest-physical address takes. Changes nothing.
     pub(crate) fn most(&self, physical: u64) -> i64 {
         match self.memory.is_near(physical) {
