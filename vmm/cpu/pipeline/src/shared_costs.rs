@@ -5,6 +5,7 @@
 //! before it computes.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,9 +39,16 @@ pub(crate) fn key_of(words: impl Iterator<Item = PathKey>) -> PathKey {
 }
 
 /// Costs by paths.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct SharedCosts {
     parts: Arc<[Mutex<HashMap<PathKey, PathCost>>; PARTS]>,
+}
+
+/// A processor's text, by which snapshots are found, does not depend on what was computed for it.
+impl fmt::Debug for SharedCosts {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("SharedCosts")
+    }
 }
 
 /// Processors are the same whatever was computed for them.

@@ -157,6 +157,7 @@ fn a_cost_that_another_vcpu_computed_is_the_same() {
         });
         each.collect::<Vec<_>>()
     };
+    let used = processor.clone();
     let mut first = Paths::new(processor.clone());
     let mut second = Paths::new(processor);
     let expected = ticks(&mut Paths::new(alone), 0x1000);
@@ -164,5 +165,7 @@ fn a_cost_that_another_vcpu_computed_is_the_same() {
     // Other numbers of blocks and contexts.
     ticks(&mut second, 0x2000);
     assert_eq!(ticks(&mut second, 0x1000), expected);
+    let fresh = Processor::built_in("zen5").unwrap();
+    assert_eq!(format!("{fresh:?}"), format!("{used:?}"));
     assert!(expected.iter().any(|one| one.1 == 1), "{expected:?}");
 }
