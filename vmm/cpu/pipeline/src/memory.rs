@@ -175,7 +175,14 @@ impl DataMemory {
     fn prefetch(&mut self, access: &LineAccess, level: usize) -> (bool, u64) {
         let cost = self.parameters.cost_of(level);
         let Some(site) = access.site else {
-            return (false, cost.line_ticks);
+            // A string instruction's rate is that of the second level; farther lines also pass it.
+            let nearer = self.parameters.cost_of(1).line_ticks;
+            let moved = if level > 1 {
+                nearer + cost.line_ticks
+            } else {
+                0
+            };
+            return (false, moved);
         };
         let wanted = self.prefetchers.train(access, site);
         let mut moved = match wanted.expected {

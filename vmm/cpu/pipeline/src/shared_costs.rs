@@ -4,7 +4,7 @@
 //! who computes it first has no effect. Keys are hashes of 128 bits of the path's code and predictions. `paths` asks
 //! before it computes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ pub(crate) fn key_of(words: impl Iterator<Item = PathKey>) -> PathKey {
 /// Costs by paths.
 #[derive(Clone, Default)]
 pub(crate) struct SharedCosts {
-    parts: Arc<[Mutex<HashMap<PathKey, PathCost>>; PARTS]>,
+    parts: Arc<[Mutex<BTreeMap<PathKey, PathCost>>; PARTS]>,
 }
 
 /// A processor's text, by which snapshots are found, does not depend on what was computed for it.
@@ -61,7 +61,7 @@ impl PartialEq for SharedCosts {
 impl Eq for SharedCosts {}
 
 impl SharedCosts {
-    fn part(&self, key: PathKey) -> &Mutex<HashMap<PathKey, PathCost>> {
+    fn part(&self, key: PathKey) -> &Mutex<BTreeMap<PathKey, PathCost>> {
         &self.parts[key.0 as usize % PARTS]
     }
 

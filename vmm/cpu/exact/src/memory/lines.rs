@@ -91,9 +91,7 @@ impl ExactVcpu {
 
     /// Accounts for an access to a line. Returns its place in the first level of a processor model.
     fn touch_line(&mut self, touched: Touched) -> Option<usize> {
-        let Some(accounting) = self.accounting.as_deref_mut() else {
-            return None;
-        };
+        let accounting = self.accounting.as_deref()?;
         if accounting.memory.is_some() {
             return self.meet_line(&touched);
         }

@@ -148,6 +148,26 @@ fn strides_within_a_stream_prefetch_nothing_more() {
     assert!(moved[4..].iter().all(|&moved| moved == 5100), "{moved:?}");
 }
 
+#[test]
+fn string_instructions_occupy_paths_beyond_the_second_level() {
+    let mut memory = DataMemory::new(&parameters(4, 4));
+    let string = |line: u64| LineAccess {
+        site: None,
+        ..at(line * 64)
+    };
+    let first: Vec<u64> = (0..200)
+        .map(|line| memory.access(&string(line)).moved)
+        .collect();
+    assert!(first.iter().all(|&moved| moved == 5100), "{first:?}");
+    // The second level still has the lines that the first one lost.
+    let again: Vec<LineFound> = (0..60).map(|line| memory.access(&string(line))).collect();
+    assert!(
+        again
+            .iter()
+            .all(|found| found.level == 1 && found.moved == 0)
+    );
+}
+
 fn moment(now: u64, retired: u64) -> MissMoment {
     MissMoment {
         now,
@@ -231,8 +251,11 @@ fn translations_are_apart_in_the_account() {
 
 /// A set-associative cache with second chances, written plainly.
 struct Simple {
-    sets: Vec<(Vec<Option<(u64, bool)>>, usize)>,
+    sets: Vec<SimpleSet>,
 }
+
+/// Lines with their marks, and the hand.
+type SimpleSet = (Vec<Option<(u64, bool)>>, usize);
 
 impl Simple {
     fn new(sets: usize, ways: usize) -> Self {

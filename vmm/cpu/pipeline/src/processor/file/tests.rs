@@ -83,14 +83,14 @@ fn a_wrong_value_is_named_with_file_key_value_and_limit() {
             "tlb.second = 4000 in 16 ways",
         ),
         (
-            "walk = 50",
+            "walk = 40",
             "walk = 5",
             "tlb.walk = 5 is out of range (7 to 10000)",
         ),
         (
             "miss-ticks = 44000",
-            "miss-ticks = 6000",
-            "caches.memory.miss-ticks = 6000 is out of range (6500 to 1000000)",
+            "miss-ticks = 5000",
+            "caches.memory.miss-ticks = 5000 is out of range (5300 to 1000000)",
         ),
         ("hidden = 200", "hidden = -2", "hidden"),
     ] {
