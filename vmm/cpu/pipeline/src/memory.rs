@@ -175,7 +175,7 @@ impl DataMemory {
     fn prefetch(&mut self, access: &LineAccess, level: usize) -> (bool, u64) {
         let cost = self.parameters.cost_of(level);
         let Some(site) = access.site else {
-            // A string instruction's rate is that of the second level; farther lines also pass it.
+            // The rate of string instructions includes the second level, which farther lines also pass.
             let nearer = self.parameters.cost_of(1).line_ticks;
             let moved = if level > 1 {
                 nearer + cost.line_ticks

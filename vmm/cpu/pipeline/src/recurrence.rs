@@ -1,4 +1,4 @@
-//! Loads whose address depends on an earlier execution of the same load, such as those that follow a list.
+//! Loads whose address depends on an earlier execution of the same load, as in a linked list.
 //!
 //! A register depends on a load if it was computed from its data, through registers alone. `paths` has the result for
 //! the last block of each path; the time of misses depends on it.

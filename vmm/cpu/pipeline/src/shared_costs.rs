@@ -44,14 +44,14 @@ pub(crate) struct SharedCosts {
     parts: Arc<[Mutex<BTreeMap<PathKey, PathCost>>; PARTS]>,
 }
 
-/// A processor's text, by which snapshots are found, does not depend on what was computed for it.
+/// Snapshots are found by the text of a processor, so computed costs are no part of it.
 impl fmt::Debug for SharedCosts {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str("SharedCosts")
     }
 }
 
-/// Processors are the same whatever was computed for them.
+/// Computed costs do not make processors differ.
 impl PartialEq for SharedCosts {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -147,7 +147,7 @@ impl Prefetchers {
         }
     }
 
-    /// The stream of a group's first miss: that of the neighbouring group, if it leads there.
+    /// The stream of a group's first miss, which may continue the stream of the neighbouring group.
     fn continued(&self, group: u64, line: u64) -> StreamEntry {
         let place = line % STREAM_LINES;
         let neighbour = |group: u64, upwards: bool| {

@@ -33,7 +33,7 @@ impl DataMemory {
         }
     }
 
-    /// Loads a saved state; false if it is not that of such a processor.
+    /// Loads a saved state; false if it does not fit this processor.
     #[must_use]
     pub fn load(&mut self, saved: &SavedMemory) -> bool {
         let prefetchers = &mut self.prefetchers;

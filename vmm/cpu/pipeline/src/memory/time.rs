@@ -1,9 +1,9 @@
 //! The time of misses: an interval rule, and a bucket for bandwidth.
 //!
-//! A load whose address depends on its own earlier execution waits for its line in full. Of all other loads that miss
-//! within a window of instructions, the first one waits, less what the window hides. Stores do not wait. Moved lines
-//! occupy the paths from farther levels; what these are ahead of the vCPU, beyond a queue, is waited for by any
-//! access. `exact` charges the result.
+//! A load whose address depends on its own earlier execution waits for its line in full. Other loads that miss
+//! within a window of instructions overlap: the first one waits, less the time that the window hides. Stores do not
+//! wait. Moved lines occupy the paths from farther levels, and any access waits for a path that is behind by more than
+//! a queue. `exact` charges the result.
 
 use serde::{Deserialize, Serialize};
 
