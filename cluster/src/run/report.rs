@@ -32,14 +32,66 @@ impl TimeSummary {
         let account = node.account()?;
         // Each processor has a clock.
         let cycles = node.now_cycles() * node.vcpus() as u64;
-        let elsewhere = account.caches + account.memory + account.idle;
+        let caches = account.caches + account.translation;
+        let memory = account.memory + account.bandwidth;
         Some(Self {
             cycles,
-            core: cycles.saturating_sub(elsewhere),
-            caches: account.caches,
-            memory: account.memory,
+            core: cycles.saturating_sub(caches + memory + account.idle),
+            caches,
+            memory,
             idle: account.idle,
         })
+    }
+}
+
+/// Time of a node's processors under a processor model by its cause, in cycles: parts of the core's time, of caches' and
+/// of memory's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessorTime {
+    /// Instructions, without mispredicted jumps.
+    pub core: u64,
+    /// Restarts of the core after mispredicted jumps.
+    pub branch: u64,
+    /// Translations of addresses.
+    pub tlb: u64,
+    /// Caches after the first level.
+    pub caches: u64,
+    /// Latency of memory.
+    pub memory: u64,
+    /// Lines that waited for other lines.
+    pub bandwidth: u64,
+    /// Time without an instruction.
+    pub idle: u64,
+}
+
+impl ProcessorTime {
+    fn of(node: &Node) -> Option<Self> {
+        let account = node.account()?;
+        let cycles = node.now_cycles() * node.vcpus() as u64;
+        let elsewhere = account.caches + account.memory + account.translation + account.bandwidth;
+        let core = cycles.saturating_sub(elsewhere + account.idle);
+        account.processor.then_some(Self {
+            core: core.saturating_sub(account.branch),
+            branch: account.branch,
+            tlb: account.translation,
+            caches: account.caches,
+            memory: account.memory,
+            bandwidth: account.bandwidth,
+            idle: account.idle,
+        })
+    }
+
+    /// The causes and their cycles.
+    pub fn parts(&self) -> [(&'static str, u64); 7] {
+        [
+            ("core", self.core),
+            ("branch", self.branch),
+            ("tlb", self.tlb),
+            ("caches", self.caches),
+            ("memory", self.memory),
+            ("bandwidth", self.bandwidth),
+            ("idle", self.idle),
+        ]
     }
 }
 
@@ -81,6 +133,9 @@ pub struct NodeSummary {
     /// Time by its use, with a time model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeSummary>,
+    /// Time by its cause, with a processor model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processor_time: Option<ProcessorTime>,
     /// The effect of detours, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseSummary>,
@@ -95,6 +150,7 @@ pub struct NodeReport {
     frames_sent: u64,
     frames_dropped: u64,
     time: Option<TimeSummary>,
+    processor_time: Option<ProcessorTime>,
     noise: Option<NoiseSummary>,
     warnings: Vec<String>,
     /// Instructions retired here, not before a clone's or a resumed run's start.
@@ -121,6 +177,7 @@ impl NodeReport {
             frames_sent: runner.sent,
             frames_dropped: runner.node().net_counters().dropped,
             time: TimeSummary::of(runner.node()),
+            processor_time: ProcessorTime::of(runner.node()),
             noise: NoiseSummary::of(runner.node()),
             warnings: warnings(runner),
             executed: runner.executed(),
@@ -163,6 +220,7 @@ impl NodeReport {
             frames_sent: self.frames_sent,
             frames_dropped: self.frames_dropped,
             time: self.time,
+            processor_time: self.processor_time,
             noise: self.noise,
         }
     }

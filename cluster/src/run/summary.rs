@@ -21,7 +21,7 @@ use crate::run::checkpoint::Report;
 use crate::run::coordinator::{Ending, Run};
 use crate::run::polls;
 use crate::run::recorder::selection;
-use crate::run::report::{NodeReport, NodeSummary, NoiseSummary};
+use crate::run::report::{NodeReport, NodeSummary, NoiseSummary, ProcessorTime};
 use crate::scenario::engine::Engine;
 use crate::scenario::{Polls, TraceBy};
 use crate::shared_folder;
@@ -282,6 +282,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     }
     if !summary.processors.is_empty() {
         let _ = writeln!(text, "processor: {}", summary.processors.join(", "));
+        text.push_str(&of_processor_time(&summary.nodes));
     }
     text.push_str(&background::render(&summary.background));
     for warning in &summary.warnings {
@@ -299,6 +300,24 @@ fn modelled_processors(plan: &Plan) -> Vec<String> {
     named.sort();
     named.dedup();
     named
+}
+
+/// The time of all nodes with a processor model by its cause, in percent.
+fn of_processor_time(nodes: &[NodeSummary]) -> String {
+    let times: Vec<ProcessorTime> = nodes
+        .iter()
+        .filter_map(|node| node.processor_time)
+        .collect();
+    let mut sums = ProcessorTime::default().parts();
+    for (name, cycles) in times.iter().flat_map(ProcessorTime::parts) {
+        for sum in sums.iter_mut().filter(|sum| sum.0 == name) {
+            sum.1 += cycles;
+        }
+    }
+    let all: u64 = sums.iter().map(|sum| sum.1).sum();
+    let share = |cycles: u64| decimal(cycles as f64 * 100.0 / all.max(1) as f64, 1);
+    let parts = sums.map(|(name, cycles)| format!("{name} {} %", share(cycles)));
+    format!("processor time: {}\n", parts.join(", "))
 }
 
 /// The effect of detours on nodes' processors, if there are any.

@@ -19,7 +19,9 @@ pub struct TimingTable {
     /// The processor whose core is modelled: a built-in name, or the path of a file that ends in `.toml`, relative to
     /// the scenario's file. Not with `costs`.
     pub processor: Option<String>,
-    /// Caches; not modelled when absent.
+    /// False if only the core of the processor is modelled: all accesses then hit the first level.
+    pub memory: Option<bool>,
+    /// Caches; not modelled when absent. Not with `processor`, which has its own.
     pub caches: Option<CachesTable>,
 }
 

@@ -199,8 +199,20 @@ fn a_modelled_processor_repeats_and_is_named() {
     let summary: Value = serde_json::from_str(&summary).expect("JSON");
     let named = summary["processors"][0].as_str().expect("a processor");
     assert!(named.starts_with("zen5 ("), "{named}");
+    for node in summary["nodes"].as_array().expect("nodes") {
+        let parts = node["processor_time"].as_object().expect("parts");
+        let sum: u64 = parts.values().filter_map(Value::as_u64).sum();
+        assert_eq!(Some(sum), node["time"]["cycles"].as_u64(), "{node}");
+        for part in ["core", "branch", "tlb", "caches", "memory", "idle"] {
+            assert!(parts[part].as_u64() > Some(0), "{part}: {node}");
+        }
+    }
     for (key, refused) in [
         ("nodes.timing.costs={}", "nodes.timing.costs"),
+        (
+            "nodes.timing.caches={ l1d = { size = \"4 KiB\", ways = 1 }, memory-latency = 9 }",
+            "nodes.timing.caches",
+        ),
         ("nodes.timing.processor=\"zen1\"", "`zen1`"),
         ("engine=\"kvm\"", "nodes.timing.processor"),
     ] {

@@ -3,7 +3,7 @@
 //! Sums only grow, and sums of several processors can be added. The exact engine keeps them under a
 //! time model; nodes add them up for the trace and the summary.
 
-/// Sums since reset, in cycles except for `instructions`. The rest of the clock is time in the
+/// Sums since reset, in cycles except for `instructions`. `branch` is part of the core's time; the rest of the clock is time in the
 /// core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeAccount {
@@ -13,6 +13,14 @@ pub struct TimeAccount {
     pub caches: u64,
     /// Cycles in memory.
     pub memory: u64,
+    /// Cycles for translations of addresses, under a processor model.
+    pub translation: u64,
+    /// Cycles for which lines waited for others that occupied the paths from caches and memory.
+    pub bandwidth: u64,
+    /// Cycles for which mispredicted jumps keep the core from dispatching. They are part of the core's time.
+    pub branch: u64,
+    /// True under a processor model, which has the sums before this one.
+    pub processor: bool,
     /// Cycles without an instruction: the processor was halted.
     pub idle: u64,
 }
@@ -25,6 +33,10 @@ impl std::ops::Add for TimeAccount {
             instructions: self.instructions + other.instructions,
             caches: self.caches + other.caches,
             memory: self.memory + other.memory,
+            translation: self.translation + other.translation,
+            bandwidth: self.bandwidth + other.bandwidth,
+            branch: self.branch + other.branch,
+            processor: self.processor || other.processor,
             idle: self.idle + other.idle,
         }
     }

@@ -151,6 +151,11 @@ pub(in crate::command) struct MachineArguments {
     /// The default is one for each of its ranks.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     vcpus: Option<u32>,
+    /// Processor that the nodes' time is that of: zen5, or a file that ends in .toml.
+    ///
+    /// It needs engine exact. Without it each instruction takes a cycle; docs/timing.md describes it.
+    #[arg(long, value_name = "NAME")]
+    processor: Option<String>,
     /// Stop after this virtual time, such as `10 s`.
     #[arg(long, value_name = "TIME")]
     limit: Option<Duration>,

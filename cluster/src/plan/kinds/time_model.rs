@@ -11,7 +11,7 @@ use belljar_exact::{
     CacheLevel, CacheModel, CostClass, Costs, LEVEL_NAMES, TICKS_PER_CYCLE, Timing,
 };
 
-use belljar_pipeline::processor::Processor;
+use belljar_pipeline::processor::{MemoryParameters, Processor};
 
 use crate::plan::error::PlanError;
 use crate::scenario::quantity::Bytes;
@@ -24,6 +24,7 @@ pub(crate) fn resolve(nodes: &Nodes, folder: &Path) -> Result<Option<Timing>, Pl
     let Some(TimingTable {
         costs,
         processor,
+        memory,
         caches,
     }) = &nodes.timing
     else {
@@ -50,10 +51,18 @@ pub(crate) fn resolve(nodes: &Nodes, folder: &Path) -> Result<Option<Timing>, Pl
             costs
         }
     };
+    if let (Some(given), None) = (memory, &processor) {
+        return Err(PlanError::Range {
+            key: "nodes.timing.memory",
+            value: given.to_string(),
+            limits: "left out without nodes.timing.processor, whose caches and memory it selects",
+        });
+    }
     let caches = caches.as_ref().map(cache_model).transpose()?;
     Ok(Some(Timing {
         costs,
         caches,
+        has_memory: processor.is_some() && memory.unwrap_or(true),
         processor,
     }))
 }
@@ -68,12 +77,16 @@ fn modelled(nodes: &Nodes, name: &str, folder: &Path) -> Result<Processor, PlanE
     if let Some(ratio) = nodes.cycles_per_instruction {
         return Err(refused("nodes.cycles-per-instruction", ratio.to_string()));
     }
-    let costs = nodes
-        .timing
-        .as_ref()
-        .and_then(|timing| timing.costs.as_ref());
-    if costs.is_some() {
+    let timing = nodes.timing.as_ref();
+    if timing.is_some_and(|timing| timing.costs.is_some()) {
         return Err(refused("nodes.timing.costs", "given".to_owned()));
+    }
+    if timing.is_some_and(|timing| timing.caches.is_some()) {
+        return Err(PlanError::Range {
+            key: "nodes.timing.caches",
+            value: "given".to_owned(),
+            limits: "left out if nodes.timing.processor has its own; nodes.timing.memory = false turns them off",
+        });
     }
     Ok(Processor::load(name, folder)?)
 }
@@ -116,7 +129,11 @@ pub(crate) fn describe(timing: &Timing) -> String {
             processor.identity(),
             processor.measured
         );
-        describe_caches(timing, &mut text);
+        if timing.has_memory {
+            describe_memory(&processor.caches, &mut text);
+        } else {
+            describe_caches(timing, &mut text);
+        }
         return text;
     }
     let cycles = |ticks: u32| f64::from(ticks) / f64::from(TICKS_PER_CYCLE);
@@ -131,6 +148,21 @@ pub(crate) fn describe(timing: &Timing) -> String {
     }
     describe_caches(timing, &mut text);
     text
+}
+
+/// The caches and the memory of a processor.
+fn describe_memory(memory: &MemoryParameters, text: &mut String) {
+    let levels = memory.levels.iter().zip(["l1d", "l2", "l3", "l4"]);
+    for (number, (level, name)) in levels.enumerate() {
+        let head = if number == 0 { "caches" } else { "" };
+        let (size, ways, latency) = (Bytes(level.bytes), level.ways, level.cost.latency);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{head:<10} {name} {size} in {ways} ways, {latency} cycles"
+        );
+    }
+    let _ = writeln!(text, "{:<10} memory {} cycles", "", memory.beyond.latency);
 }
 
 fn describe_caches(timing: &Timing, text: &mut String) {
@@ -202,8 +234,13 @@ mod tests {
         assert_eq!(model.processor.as_ref().unwrap().name, "zen5");
         let text = describe(&model);
         assert!(text.starts_with("processor  zen5 ("), "{text}");
-        assert!(text.contains("caches     not modelled"), "{text}");
+        assert!(text.contains("l1d 48 KiB in 12 ways"), "{text}");
         assert!(!text.contains("divide"), "{text}");
+        let core = timing("timing = { processor = \"zen5\", memory = false }")
+            .unwrap()
+            .unwrap();
+        assert!(model.has_memory && !core.has_memory);
+        assert!(describe(&core).contains("caches     not modelled"));
     }
 
     #[test]
@@ -232,6 +269,11 @@ mod tests {
                 "cycles-per-instruction = 2\ntiming.processor = \"zen5\"",
                 "nodes.cycles-per-instruction",
             ),
+            (
+                "timing = { processor = \"zen5\", caches = { l1d = { size = \"4 KiB\", ways = 1 }, memory-latency = 9 } }",
+                "nodes.timing.caches",
+            ),
+            ("timing = { memory = true }", "nodes.timing.memory"),
             ("timing.processor = \"zen9\"", "`zen9`"),
             ("timing.processor = \"mine.toml\"", "mine.toml"),
             (

@@ -146,8 +146,8 @@ impl Runner {
 fn account(time: TimeAccount) -> Account {
     Account {
         instructions: time.instructions,
-        caches: time.caches,
-        memory: time.memory,
+        caches: time.caches + time.translation,
+        memory: time.memory + time.bandwidth,
         idle: time.idle,
     }
 }

@@ -17,6 +17,8 @@ pub(crate) mod flush;
 pub(crate) mod lines;
 /// The bytes selected by the mask of a vector access.
 pub(crate) mod masked;
+/// Accesses under a processor model with caches.
+pub(crate) mod misses;
 /// The part of an access within a page.
 pub(crate) mod piece;
 /// Slots that are filled too often.

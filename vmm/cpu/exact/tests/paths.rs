@@ -18,11 +18,35 @@ fn timing() -> Timing {
         costs: Costs::default(),
         caches: None,
         processor: Some(Processor::built_in("zen5").unwrap().into()),
+        has_memory: true,
     }
 }
 
 fn guest(code: &[u8]) -> Guest {
     Guest::with_timing(code, timing(), &InstructionSet::default())
+}
+
+/// A loop over arrays and a list, whose misses take time.
+fn missing(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let mut again = a.create_label();
+    a.mov(rsi, DATA)?;
+    a.mov(rbx, DATA)?;
+    a.mov(ebp, 3000)?;
+    a.set_label(&mut again)?;
+    // Each element of the list is the distance to the next one, less a constant.
+    a.mov(rax, qword_ptr(rbx))?;
+    a.lea(rbx, qword_ptr(rbx + rax + 0x1240))?;
+    a.and(rbx, 0xf_fff8)?;
+    a.or(rbx, DATA as i32)?;
+    a.add(qword_ptr(rsi), rax)?;
+    a.mov(rdx, qword_ptr(rsi + 60))?;
+    a.mov(qword_ptr(rsi + 0x8000), rdx)?;
+    a.add(rsi, 72)?;
+    a.and(rsi, 0xf_fff8)?;
+    a.or(rsi, DATA as i32)?;
+    a.dec(ebp)?;
+    a.jnz(again)?;
+    a.hlt()
 }
 
 /// The time after so many instructions, at stops.
@@ -72,7 +96,9 @@ fn agree(make: impl Fn() -> Guest) {
     let expected = walked(make());
     for step in [3, 17, 211, 10_007, 1 << 40] {
         let times = stopped(make(), step, |guest| guest);
-        for (at, time) in &times {
+        // An exception takes time without an instruction; only deadlines stop right after it.
+        let delivered = |time: &(u64, u64)| time.1 == HANDLERS;
+        for (at, time) in times.iter().filter(|(_, time)| !delivered(time)) {
             assert_eq!(
                 Some(time),
                 expected.get(at),
@@ -118,12 +144,49 @@ fn stops_have_no_effect() {
 }
 
 #[test]
+fn misses_take_the_same_time_however_they_are_stopped() {
+    let code = assemble(missing);
+    agree(|| guest(&code));
+    let mut all = guest(&code);
+    assert_eq!(all.run(1 << 40), Exit::Halt);
+    let account = all.vcpu.account().unwrap();
+    for part in [account.memory, account.translation, account.bandwidth] {
+        assert!(part > 1000, "{account:?}");
+    }
+    let core = Guest::with_timing(
+        &code,
+        Timing {
+            has_memory: false,
+            ..timing()
+        },
+        &InstructionSet::default(),
+    );
+    let mut core = core;
+    assert_eq!(core.run(1 << 40), Exit::Halt);
+    let misses = account.memory + account.translation + account.bandwidth + account.caches;
+    let apart = all.vcpu.now() - core.vcpu.now();
+    // Each part is rounded down.
+    assert!(
+        (misses..=misses + 4).contains(&apart),
+        "{apart}: {account:?}"
+    );
+}
+
+#[test]
 fn a_saved_guest_takes_the_same_time() {
-    let code = assemble(looping);
-    let expected = walked(guest(&code));
-    for step in [13, 97] {
+    for (program, steps) in [
+        (assemble(looping), [13, 97]),
+        (assemble(missing), [911, 1301]),
+    ] {
+        saved_takes_the_same_time(&program, &steps);
+    }
+}
+
+fn saved_takes_the_same_time(code: &[u8], steps: &[u64]) {
+    let expected = walked(guest(code));
+    for &step in steps {
         let mut moves = 0;
-        let times = stopped(guest(&code), step, |mut before| {
+        let times = stopped(guest(code), step, |mut before| {
             moves += 1;
             let saved = Vcpu::save(&mut before.vcpu).unwrap();
             let mut after = guest(&[]);

@@ -57,9 +57,25 @@ impl TimingBlock {
         self.addresses.get(usize::from(index)).copied()
     }
 
+    /// The address and the micro-operations of an instruction, if the block has as many.
+    #[inline]
+    pub fn instruction(&self, index: u16) -> Option<(u64, &MicroOp)> {
+        self.address(index).zip(self.ops.get(usize::from(index)))
+    }
+
     /// True if the core is empty after it.
     pub fn serialises(&self) -> bool {
         self.ops.last().is_some_and(|op| op.class.serialises())
+    }
+
+    /// Its instructions.
+    pub(crate) fn ops(&self) -> &[MicroOp] {
+        &self.ops
+    }
+
+    /// Addresses of its instructions.
+    pub(crate) fn addresses(&self) -> &[u64] {
+        &self.addresses
     }
 
     fn flow(&self) -> Flow {

@@ -10,21 +10,30 @@
 //! |---|---|
 //! | [`paths`] | interned contexts of blocks, with the cost of each block after each context |
 //! | [`cost`] | the cost of the last block of a path |
+//! | [`memory`] | caches, translation buffers and prefetchers, and the time of misses |
+//! | `recurrence` | loads whose address depends on their own earlier data |
 //! | [`schedule`] | list scheduling of micro-operations in program order |
 //! | [`uops`] | the micro-operations of an instruction |
 //! | [`processor`] | the parameters of a processor, and their files |
+//! | `shared_costs` | costs of paths that all vCPUs of a process share |
 //! | [`class`](mod@class) | classes of micro-operations, and ports |
 
 /// Classes of micro-operations, and groups of ports.
 pub mod class;
 /// The cost of the last block of a path.
 pub mod cost;
+/// Data caches, translation buffers and prefetchers.
+pub mod memory;
 /// Interned contexts, and the cost of each block after each context.
 pub mod paths;
 /// The parameters of a processor.
 pub mod processor;
+/// Loads whose address depends on their own earlier data.
+mod recurrence;
 /// List scheduling of micro-operations in program order.
 pub mod schedule;
+/// Costs of paths that all vCPUs of a process share.
+mod shared_costs;
 /// The micro-operations of an instruction.
 pub mod uops;
 

@@ -11,7 +11,9 @@ use iced_x86::Instruction;
 
 use crate::cost::{PathBlock, TimingBlock, cost};
 use crate::processor::Processor;
+use crate::recurrence::recurrent_loads;
 use crate::schedule::Schedule;
+use crate::shared_costs::{PathCost, PathKey, SharedCosts, key_of};
 
 /// An index from keys of words to numbers.
 mod table;
@@ -64,6 +66,8 @@ pub struct Edge {
     pub next: ContextId,
     /// The context after the block if its last jump is mispredicted.
     pub mispredicted: ContextId,
+    /// The loads whose address depends on their own earlier data: a bit for each instruction.
+    pub recurrent: u64,
 }
 
 impl Edge {
@@ -80,7 +84,10 @@ impl Edge {
 #[derive(Debug)]
 pub struct Paths {
     schedule: Schedule,
+    shared: SharedCosts,
     blocks: Vec<(BlockSource, TimingBlock)>,
+    /// Hashes of the blocks.
+    keys: Vec<PathKey>,
     contexts: Vec<Steps>,
     edges: Vec<Edge>,
     block_index: Table,
@@ -96,8 +103,10 @@ impl Paths {
     /// Nothing but the empty context.
     pub fn new(processor: Arc<Processor>) -> Self {
         let mut paths = Self {
+            shared: processor.costs.clone(),
             schedule: Schedule::new(processor),
             blocks: Vec::new(),
+            keys: Vec::new(),
             contexts: Vec::new(),
             edges: Vec::new(),
             block_index: Table::default(),
@@ -112,6 +121,7 @@ impl Paths {
     /// Drops everything; all numbers become invalid but that of the empty context.
     pub fn clear(&mut self) {
         self.blocks.clear();
+        self.keys.clear();
         self.edges.clear();
         self.contexts.clear();
         // Number 0 is no context.
@@ -123,6 +133,7 @@ impl Paths {
             count: 0,
             next: 0,
             mispredicted: 0,
+            recurrent: 0,
         });
         self.block_index = Table::default();
         self.context_index = Table::default();
@@ -177,6 +188,7 @@ impl Paths {
             let block = TimingBlock::new(&decode(&source));
             let id = self.blocks.len() as TimingBlockId;
             self.bytes += block.len() * OP_BYTES;
+            self.keys.push(source.key());
             self.blocks.push((source, block));
             self.block_index.add(hash, id);
             id
@@ -221,9 +233,16 @@ impl Paths {
         known.unwrap_or_else(|| self.add_edge(hash, context, block))
     }
 
-    fn add_edge(&mut self, hash: u64, from: ContextId, block: TimingBlockId) -> EdgeId {
-        let mut steps = self.contexts[from as usize].to_vec();
-        steps.push((block, false));
+    /// The cost of the last of these steps after the others.
+    fn cost_of(&mut self, steps: &[(TimingBlockId, bool)]) -> PathCost {
+        let words = steps.iter().map(|&(block, mispredicted)| {
+            let (first, second) = self.keys[block as usize];
+            (first, second ^ u64::from(mispredicted))
+        });
+        let key = key_of(words);
+        if let Some(known) = self.shared.find(key) {
+            return known;
+        }
         let path: Vec<PathBlock<'_>> = steps
             .iter()
             .map(|&(block, mispredicted)| PathBlock {
@@ -232,6 +251,18 @@ impl Paths {
             })
             .collect();
         let ticks = cost(&mut self.schedule, &path);
+        let found = PathCost {
+            ticks: u32::try_from(ticks).unwrap_or(u32::MAX),
+            recurrent: recurrent_loads(&path),
+        };
+        self.shared.add(key, found);
+        found
+    }
+
+    fn add_edge(&mut self, hash: u64, from: ContextId, block: TimingBlockId) -> EdgeId {
+        let mut steps = self.contexts[from as usize].to_vec();
+        steps.push((block, false));
+        let PathCost { ticks, recurrent } = self.cost_of(&steps);
         let (next, mispredicted) = if self.block(block).serialises() {
             (Self::START, Self::START)
         } else {
@@ -241,14 +272,35 @@ impl Paths {
         self.edges.push(Edge {
             from,
             block,
-            ticks: u32::try_from(ticks).unwrap_or(u32::MAX),
+            ticks,
             count: self.block(block).len() as u16,
             next,
             mispredicted,
+            recurrent,
         });
         self.bytes += EDGE_BYTES;
         self.edge_index.add(hash, id);
         id
+    }
+}
+
+impl BlockSource {
+    /// A hash of all of it.
+    fn key(&self) -> PathKey {
+        let (words, rest) = self.bytes.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let size =
+            u64::from(self.bits) << 48 | u64::from(self.count) << 32 | self.bytes.len() as u64;
+        let words = words
+            .iter()
+            .chain([&last])
+            .map(|word| u64::from_le_bytes(*word));
+        key_of(
+            [(self.rip, size)]
+                .into_iter()
+                .chain(words.map(|word| (word, 0))),
+        )
     }
 }
 

@@ -4,6 +4,7 @@
 //! simulated. `paths` and `schedule` read it; scenarios name built-in processors or files.
 
 use crate::class::{PortGroup, UopClass};
+use crate::shared_costs::SharedCosts;
 
 /// Processor files, their limits and their errors.
 mod file;
@@ -61,11 +62,101 @@ pub struct Memory {
     pub commit: u32,
 }
 
+/// The cost of a line from a level of caches or from memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineCost {
+    /// Cycles beyond a hit in the first level.
+    pub latency: u32,
+    /// Ticks between two lines that are prefetched.
+    pub line_ticks: u64,
+    /// Ticks between two lines that are not, at addresses that do not depend on each other.
+    pub miss_ticks: u64,
+}
+
+/// A level of data caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheParameters {
+    /// Its size.
+    pub bytes: u64,
+    /// Its associativity.
+    pub ways: u32,
+    /// The cost of its lines; nothing in the first level.
+    pub cost: LineCost,
+}
+
+impl CacheParameters {
+    /// Number of lines.
+    pub fn lines(&self) -> u32 {
+        (self.bytes / crate::memory::LINE_BYTES) as u32
+    }
+}
+
+/// Translation buffers of data, which accesses that miss the first level use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TranslationParameters {
+    /// Entries of the first buffer, which is fully associative.
+    pub first: u32,
+    /// Entries and ways of the second one.
+    pub second: u32,
+    /// See `second`.
+    pub second_ways: u32,
+    /// Cycles of a hit in the second one, and of a walk through the tables.
+    pub latency: u32,
+    /// See `latency`.
+    pub walk: u32,
+}
+
+/// Prefetchers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefetchParameters {
+    /// Lines ahead of a stream.
+    pub lines: u32,
+    /// Steps ahead of an instruction's stride.
+    pub strides: u32,
+}
+
+/// Overlap of misses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverlapParameters {
+    /// Instructions within which misses overlap: those of the core's window.
+    pub window: u32,
+    /// The most cycles of a miss that the window hides.
+    pub hidden: u32,
+    /// Cycles by which moved lines may be ahead of the core.
+    pub queue: u32,
+}
+
+/// Caches and memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryParameters {
+    /// From the first level on.
+    pub levels: Vec<CacheParameters>,
+    /// The cost of lines that no cache has.
+    pub beyond: LineCost,
+    /// Translation buffers.
+    pub translations: TranslationParameters,
+    /// Prefetchers.
+    pub prefetch: PrefetchParameters,
+    /// Overlap of misses.
+    pub overlap: OverlapParameters,
+}
+
+impl MemoryParameters {
+    /// The cost of a line from level number `level`, from 0 on; from memory, if there are fewer.
+    pub fn cost_of(&self, level: usize) -> LineCost {
+        self.levels
+            .get(level)
+            .map_or(self.beyond, |level| level.cost)
+    }
+}
+
 /// Repeated string instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
     /// Bytes that REP MOVS and REP STOS write in a cycle.
     pub bytes_per_cycle: u32,
+    /// Cycles before that, if they write more than a line.
+    pub start: u32,
     /// Ticks of an element of other string instructions.
     pub element: u32,
 }
@@ -87,6 +178,10 @@ pub struct Processor {
     pub memory: Memory,
     /// Repeated string instructions.
     pub text: Text,
+    /// Caches and memory beyond the first level.
+    pub caches: MemoryParameters,
+    /// Costs that were computed for it.
+    pub(crate) costs: SharedCosts,
     /// Operations of each port group in a cycle, by [`PortGroup`].
     pub(crate) ports: [u32; PortGroup::ALL.len()],
     /// By [`UopClass`].

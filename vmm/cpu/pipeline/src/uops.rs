@@ -16,6 +16,7 @@ mod classify;
 /// Effects of instructions on values that addresses depend on.
 mod values;
 
+pub use classify::{CRYPTO, SYSTEM, X87, is_far};
 pub use values::Value;
 
 /// A set of architectural registers, by [`register_bit`]'s numbering.
@@ -23,9 +24,10 @@ pub(crate) type RegisterSet = u64;
 
 /// Number of registers with dependencies.
 pub(crate) const REGISTERS: usize = 58;
-const FLAGS: u32 = 48;
+/// The number of the flags.
+pub(crate) const FLAGS: u32 = 48;
 const FIRST_MASK: u32 = 49;
-const X87: u32 = 57;
+const X87_STACK: u32 = 57;
 /// RSP's number.
 pub(crate) const STACK: u8 = 4;
 
@@ -345,7 +347,7 @@ fn register_bit(register: Register) -> Option<u32> {
     if register.is_k() {
         return Some(FIRST_MASK + register.number() as u32);
     }
-    (register.is_st() || register.is_mm()).then_some(X87)
+    (register.is_st() || register.is_mm()).then_some(X87_STACK)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! fixed when this program is compiled. Besides it, translated code only accesses guest memory.
 //! Host code may use it freely while no translated code runs.
 
-use belljar_cpu::{CpuError, PAGE_SIZE};
+use belljar_cpu::CpuError;
 
 use crate::architecture::flag;
 use crate::context::explored::Explored;
@@ -22,6 +22,8 @@ pub mod at;
 pub mod explored;
 /// The jump caches.
 pub mod jumps;
+/// Tables of cache lines.
+mod lines;
 /// The memory that holds a context.
 mod memory;
 /// The guest's path, under a processor model.
@@ -31,14 +33,13 @@ mod slots;
 /// The software TLB.
 mod tlb;
 
+pub use lines::{LineFilter, Lines, NarrowLines, WideLines};
 pub use memory::ContextMemory;
 pub use slots::{SLOT_CLUSTER, Slot, Slots};
 pub use tlb::{TLB_ENTRIES, Tlb, tlb_index};
 
 /// The largest number of lent registers.
 pub const LENT: usize = 4;
-/// Number of cache lines in a page.
-pub const LINE_ENTRIES: usize = (PAGE_SIZE / LINE_BYTES) as usize;
 /// Size of the buffer for accesses without a host page: page crossings, device registers, pages
 /// that contain translated code. Data lies in it at its own offset modulo 64, so that alignment
 /// faults are preserved.
@@ -87,16 +88,6 @@ pub const HOT_RUNS: i32 = 600;
 const LONGEST_SPAN: u64 = 1 << 16;
 /// Number of fills of a slot before its usefulness is checked.
 pub const SLOT_FILLS: i32 = 1024;
-
-/// Cache lines that may be accessed without the cache model, each at the index of its position in a
-/// page.
-#[repr(C)]
-pub struct Lines {
-    /// Linear address of the line, or one that can never match.
-    pub tag: [u64; LINE_ENTRIES],
-    /// Its host address.
-    pub host: [u64; LINE_ENTRIES],
-}
 
 /// One privilege level's view of memory and code.
 #[repr(C)]
@@ -248,7 +239,7 @@ pub struct Context {
     /// Mask of the bits above an offset in a line, for PEXT.
     pub above_line_mask: u64,
     /// For the supervisor, then for users; readable lines, then writable ones.
-    pub lines: [[Lines; 2]; 2],
+    pub lines: [[NarrowLines; 2]; 2],
     /// Beginning and end of each part of translated code, as host addresses.
     pub code: [[u64; 2]; 2],
     /// Host address of the code that ends every visit and jumps to `leave`.
@@ -265,6 +256,10 @@ pub struct Context {
     pub path_slots: [PathSlot; HEATS + 1],
     /// Contents of slots that blocks were entered with, by context and slot.
     pub path_entries: [PathEntry; PATH_ENTRIES],
+    /// Number of mispredicted jumps.
+    pub mispredictions: u64,
+    /// As `lines`, under a processor model with caches.
+    pub wide_lines: [[WideLines; 2]; 2],
 }
 
 impl PrivilegeView {
@@ -316,20 +311,6 @@ impl PrivilegeView {
     }
 }
 
-impl Lines {
-    /// Discards the line with this index. The new tag is two lines away, so an access that runs
-    /// into the next line does not match either.
-    #[inline]
-    pub fn forget(&mut self, index: usize) {
-        self.tag[index] = (index ^ 2) as u64 * LINE_BYTES;
-    }
-
-    /// Discards every line.
-    pub fn flush(&mut self) {
-        (0..LINE_ENTRIES).for_each(|index| self.forget(index));
-    }
-}
-
 impl Context {
     /// A context with initialised masks, empty caches, and zeros otherwise.
     ///
@@ -347,10 +328,15 @@ impl Context {
         context.above_users_mask = !0 << USER_BITS;
         context.direction_mask = flag::DF;
         context.beyond_bits = [0xfff0, 0xffff_ffe0, !63];
-        context.line_mask = (LINE_ENTRIES as u64 - 1) * LINE_BYTES;
+        context.filter_lines(LineFilter::Narrow);
         context.above_line_mask = !(LINE_BYTES - 1);
         context.path_masks = [COUNTERS, TARGETS, RETURNS].map(|entries| entries as u64 - 1);
         context.lines.iter_mut().flatten().for_each(Lines::flush);
+        context
+            .wide_lines
+            .iter_mut()
+            .flatten()
+            .for_each(Lines::begin);
         context.lanes = SharedOperands::new();
         context.curves = [Approximation::Reciprocal, Approximation::ReciprocalRoot].map(Own::new);
         for (index, step) in context.steps.iter_mut().enumerate() {
@@ -365,6 +351,11 @@ impl Context {
 }
 
 impl Context {
+    /// Sets the tables in which code checks lines.
+    pub fn filter_lines(&mut self, filter: LineFilter) {
+        self.line_mask = (filter.entries() as u64 - 1) * LINE_BYTES;
+    }
+
     /// True if `pc` is a host address of translated code.
     #[inline]
     pub fn is_translated(&self, pc: u64) -> bool {
@@ -372,10 +363,4 @@ impl Context {
             .iter()
             .any(|&[start, end]| pc >= start && pc < end)
     }
-}
-
-/// The index in [`Lines`] for an address.
-#[inline]
-pub fn line_index(address: u64) -> usize {
-    (address / LINE_BYTES) as usize % LINE_ENTRIES
 }

@@ -51,7 +51,7 @@ pub(super) fn draft(arguments: &MachineArguments, request: &ResolvedRequest) -> 
         None => format!("has {}", request.choice.mpi),
     };
     draft.entry("recipe", quoted(&recipe.to_string_lossy()), &has);
-    nodes(arguments, request, &mut draft);
+    nodes(arguments, request, &mut draft)?;
     network(arguments, &mut draft)?;
     workload(arguments, request, &mut draft);
     if let Some(own) = &request.slurm {
@@ -60,7 +60,7 @@ pub(super) fn draft(arguments: &MachineArguments, request: &ResolvedRequest) -> 
     Ok(draft)
 }
 
-fn nodes(arguments: &MachineArguments, request: &ResolvedRequest, draft: &mut Draft) {
+fn nodes(arguments: &MachineArguments, request: &ResolvedRequest, draft: &mut Draft) -> Result<()> {
     draft.section("nodes", &[]);
     let groups = request.layout.groups();
     if groups.is_empty() {
@@ -72,6 +72,15 @@ fn nodes(arguments: &MachineArguments, request: &ResolvedRequest, draft: &mut Dr
     let vcpus = arguments.vcpus.unwrap_or(request.vcpus);
     draft.entry("vcpus", vcpus, "processors of each");
     draft.entry("clock", quoted("2.6 GHz"), "");
+    if let Some(name) = &arguments.processor {
+        let is_file = name.ends_with(".toml");
+        let name = match is_file {
+            true => std::path::absolute(name)?.to_string_lossy().into_owned(),
+            false => name.clone(),
+        };
+        draft.section("nodes.timing", &[]);
+        draft.entry("processor", quoted(&name), "whose time instructions take");
+    }
     for (count, slots) in groups {
         draft.section("[nodes.group]", &[]);
         draft.entry("count", count, "");
@@ -81,6 +90,7 @@ fn nodes(arguments: &MachineArguments, request: &ResolvedRequest, draft: &mut Dr
         draft.entry("vcpus", processors, "processors of each");
         draft.entry("ranks-per-node", slots, "slots in the launcher's host file");
     }
+    Ok(())
 }
 
 /// Memory for the ranks of a node and for its files. Files count twice: the copy on the run disk, and the

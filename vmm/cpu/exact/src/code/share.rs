@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use belljar_cpu::CpuError;
+use belljar_translate::context::LineFilter;
 use belljar_translate::host::cache::CACHE_BYTES;
 use belljar_translate::host::shared::Character;
 
@@ -72,18 +73,18 @@ impl Lease {
     pub(crate) fn new(
         share: &CodeShare,
         character: &Character,
-        has_caches: bool,
+        filter: Option<LineFilter>,
     ) -> Result<Self, CpuError> {
         let shelf = share.shelf.clone();
         let mut store = shelf.lock().unwrap_or_else(PoisonError::into_inner).take();
         if store.is_none() {
             let mut made = Store::new(character, share.bytes)?;
-            let pool = share.pool.as_ref().filter(|_| !has_caches);
+            let pool = share.pool.as_ref().filter(|_| filter.is_none());
             if let Some(pool) = pool.map_or(Ok(None), |pool| pool.join(character))? {
                 made.join(pool);
             }
-            if has_caches {
-                made.check_lines();
+            if let Some(filter) = filter {
+                made.check_lines(filter);
             }
             store = Some(Box::new(made));
         }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
-use belljar_translate::context::{OWN_HEATS, OWN_SLOTS};
+use belljar_translate::context::{LineFilter, OWN_HEATS, OWN_SLOTS};
 use belljar_translate::guest::decode::{GuestBlock, MAX_RUN};
 use belljar_translate::guest::features::Features;
 use belljar_translate::guest::groups::Scattered;
@@ -120,9 +120,9 @@ impl Store {
 
     /// Emits for a cache model from now on: accesses are checked line by line, and code never
     /// becomes hot.
-    pub(crate) fn check_lines(&mut self) {
+    pub(crate) fn check_lines(&mut self, filter: LineFilter) {
         self.lines = true;
-        self.emitter.check_lines();
+        self.emitter.check_lines(filter);
     }
 
     /// Host address of the entry of every visit.

@@ -78,7 +78,7 @@ impl ExactVcpu {
             self.part_x87();
         }
         // The instruction may have changed page mappings.
-        self.flush_lines();
+        self.settle_lines();
         if !matches!(result, Err(Stop::Ask(_))) {
             self.pending.replies.clear();
         }

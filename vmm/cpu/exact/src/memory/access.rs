@@ -123,8 +123,11 @@ impl ExactVcpu {
     fn missed_address(&self, write: bool, form: CheckForm) -> u64 {
         let [left, entry] = self.context.scratch;
         let view = &self.context.views[usize::from(self.state.is_user())];
-        let tags: &[u64] = if self.has_caches() {
-            &self.context.lines[usize::from(self.state.is_user())][usize::from(write)].tag
+        let (user, way) = (usize::from(self.state.is_user()), usize::from(write));
+        let tags: &[u64] = if self.models_memory() {
+            &self.context.wide_lines[user][way].tag
+        } else if self.has_caches() {
+            &self.context.lines[user][way].tag
         } else {
             &view.tlb[usize::from(write)].tag
         };
@@ -156,7 +159,7 @@ impl ExactVcpu {
             Some(piece) if self.has_caches() => [piece, NO_PIECE],
             _ => self.pieces(linear, bytes, write, user)?,
         };
-        if !self.pay(payment, &pieces) {
+        if !self.pay(payment, &pieces, (linear, write)) {
             return Ok(Opened::NotCovered);
         }
         if let [piece, Piece { bytes: 0, .. }] = pieces
@@ -165,7 +168,8 @@ impl ExactVcpu {
         {
             self.fill(linear, page, write);
             if payment != Payment::None && linear % LINE_BYTES + bytes as u64 <= LINE_BYTES {
-                self.fill_line(linear, page, write);
+                let place = self.place_of(piece.physical);
+                self.fill_line(linear, page, write, place);
             }
             return Ok(Opened::Direct {
                 offset: linear % PAGE_SIZE,

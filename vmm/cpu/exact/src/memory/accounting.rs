@@ -69,7 +69,7 @@ impl ExactVcpu {
     }
 
     /// The part of a running block's charge for instruction `index` and later ones.
-    fn charge_from(&self, id: BlockId, index: u16) -> Charge {
+    pub(crate) fn charge_from(&self, id: BlockId, index: u16) -> Charge {
         let block = self.store.block(id);
         match self.position_in(id, index) {
             Some(position) => self.charge_on_path(block, position, index),

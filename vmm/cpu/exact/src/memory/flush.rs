@@ -33,6 +33,7 @@ impl ExactVcpu {
     /// Invalidates all address spaces, including global pages.
     pub(crate) fn flush_translations(&mut self) {
         self.statistics.complete_flushes += 1;
+        self.flush_lines();
         for view in &mut self.context.views {
             view.flush_tlb();
             view.jumps.flush();
@@ -49,6 +50,7 @@ impl ExactVcpu {
             return self.flush_translations();
         }
         self.statistics.address_spaces += 1;
+        self.flush_lines();
         for view in &mut self.context.views {
             view.flush_below();
             view.jumps.flush_below();
@@ -82,6 +84,7 @@ impl ExactVcpu {
             return self.flush_translations();
         }
         self.statistics.pages_flushed += 1;
+        self.flush_lines();
         for view in &mut self.context.views {
             view.flush_page(linear);
             view.jumps.forget_into(linear);

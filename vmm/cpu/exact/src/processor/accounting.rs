@@ -3,14 +3,18 @@
 //! A vCPU has one if its scenario models time. `memory::accounting` charges its prices, `memory::lines` uses its
 //! caches.
 
+use belljar_translate::context::LineFilter;
 use belljar_translate::prices::classes::Prices;
 use belljar_translate::prices::timing::Timing;
 
 use crate::processor::accounting::caches::Caches;
+use crate::processor::accounting::memory::MemoryModel;
 use crate::processor::accounting::path::PathModel;
 
 /// The model of the guest's caches.
 pub(crate) mod caches;
+/// Caches and memory of a processor model.
+pub(crate) mod memory;
 /// The guest's path under a processor model.
 pub(crate) mod path;
 
@@ -20,6 +24,8 @@ pub(crate) struct Accounting {
     pub caches: Option<Caches>,
     /// The processor model, which replaces `prices`.
     pub path: Option<PathModel>,
+    /// The caches and memory of the processor model.
+    pub memory: Option<MemoryModel>,
     /// Cycles spent in caches and memory so far.
     pub spent_in_caches: u64,
     pub spent_in_memory: u64,
@@ -32,9 +38,25 @@ impl Accounting {
         Self {
             path: processor.map(|processor| PathModel::new(processor, decoder_options)),
             prices: Prices::new(&timing.costs),
-            caches: timing.caches.as_ref().map(Caches::new),
+            memory: processor
+                .filter(|_| timing.has_memory)
+                .map(|processor| MemoryModel::new(&processor.caches)),
+            caches: timing
+                .caches
+                .as_ref()
+                .filter(|_| processor.is_none())
+                .map(Caches::new),
             spent_in_caches: 0,
             spent_in_memory: 0,
+        }
+    }
+
+    /// The tables in which translated code checks lines, if caches are modelled.
+    pub(crate) fn filter(&self) -> Option<LineFilter> {
+        match (&self.memory, &self.caches) {
+            (Some(_), _) => Some(LineFilter::Wide),
+            (None, Some(_)) => Some(LineFilter::Narrow),
+            (None, None) => None,
         }
     }
 }

@@ -141,11 +141,14 @@ impl ExactVcpu {
             follows_path,
             host_results: config.host_results,
         };
-        let has_caches = accounting
+        let filter = accounting
             .as_ref()
-            .is_some_and(|accounting| accounting.caches.is_some());
+            .and_then(|accounting| accounting.filter());
+        if let Some(filter) = filter {
+            context.filter_lines(filter);
+        }
         let place = budget_place(character.counter, accounting.is_some());
-        let mut store = Lease::new(share, &character, has_caches)?;
+        let mut store = Lease::new(share, &character, filter)?;
         let features_number = store.number_of(&features).unwrap_or(0);
         let ratio = match accounting {
             None => config.ratio,

@@ -43,7 +43,7 @@ impl ExactVcpu {
         self.budget.granted = grant;
         self.context.count = grant;
         let catching = Catching::start(&mut self.context)?;
-        self.flush_lines();
+        self.settle_lines();
         point_at(&mut self.context);
         self.begin_apart();
         self.pending.refusable = None;

@@ -4,6 +4,9 @@
 //! have the same. `Vcpu::state` returns them for hashing and comparing nodes.
 
 use belljar_cpu::{StateItem, Vcpu, register_items};
+use belljar_sim::encode;
+
+use crate::processor::accounting::memory::MemoryModel;
 
 use crate::processor::vcpu::ExactVcpu;
 
@@ -13,7 +16,28 @@ impl ExactVcpu {
         let mut items = register_items(&self.registers(), &self.system());
         self.add_vectors(&mut items);
         self.add_model_specific(&mut items);
+        self.add_timing(&mut items);
         items
+    }
+
+    /// The state of a processor model that determines later times.
+    fn add_timing(&self, items: &mut Vec<StateItem>) {
+        let Some((path, predictor)) = self.saved_path() else {
+            return;
+        };
+        // Numbers, strings and lists can always be encoded.
+        let encoded = [encode(&path), encode(&predictor)].map(Result::unwrap_or_default);
+        for (name, bytes) in ["timing.path", "timing.predictor"].iter().zip(&encoded) {
+            items.push(StateItem::bytes((*name).to_owned(), bytes));
+        }
+        let memory = self.accounting.as_ref().and_then(|l| l.memory.as_ref());
+        let words = memory.map(MemoryModel::words).into_iter().flatten();
+        for (name, word) in ["timing.misses", "timing.window", "timing.bus"]
+            .into_iter()
+            .zip(words)
+        {
+            items.push(StateItem::word(name, word));
+        }
     }
 
     fn add_vectors(&self, items: &mut Vec<StateItem>) {

@@ -13,6 +13,7 @@ use belljar_cpu::{
 use belljar_sim::{Random, Seed};
 use belljar_translate::architecture::vector;
 use belljar_translate::host::cache::give_up;
+use belljar_translate::prices::timing::TICKS_PER_CYCLE;
 
 use crate::processor::mmu::{TranslationRequest, translate};
 use crate::processor::state::ArchitecturalState;
@@ -73,10 +74,17 @@ impl Vcpu for ExactVcpu {
 
     fn account(&self) -> Option<TimeAccount> {
         let accounting = self.accounting.as_ref()?;
+        let spent = accounting.memory.as_ref().map(|memory| memory.spent);
+        let spent = spent.unwrap_or_default();
+        let cycles = |ticks: u64| ticks / u64::from(TICKS_PER_CYCLE);
         Some(TimeAccount {
             instructions: self.retired_now(),
-            caches: accounting.spent_in_caches,
-            memory: accounting.spent_in_memory,
+            caches: accounting.spent_in_caches + cycles(spent.caches),
+            memory: accounting.spent_in_memory + cycles(spent.memory),
+            translation: cycles(spent.translation),
+            bandwidth: cycles(spent.bandwidth),
+            branch: self.branch_cycles(),
+            processor: accounting.path.is_some(),
             idle: self.clock.idle(),
         })
     }

@@ -272,6 +272,14 @@ impl ExactVcpu {
         }
     }
 
+    /// Cycles that mispredicted jumps kept the core from dispatching.
+    pub(crate) fn branch_cycles(&self) -> u64 {
+        let model = self.path_model();
+        model.map_or(0, |model| {
+            self.context.mispredictions * model.misprediction_cycles()
+        })
+    }
+
     /// The path and the predictors as they are saved.
     pub(crate) fn saved_path(&self) -> Option<(SavedPath, SavedPredictor)> {
         let saved = self.path_model()?.saved(self.context.path);

@@ -11,6 +11,7 @@ use belljar_translate::context::ARITHMETIC;
 use serde::{Deserialize, Serialize};
 
 use crate::processor::accounting::caches::Contents;
+use crate::processor::accounting::memory::SavedMisses;
 use crate::processor::accounting::path::saved::{SavedPath, SavedPredictor};
 use crate::processor::vcpu::devices::{Answer, Replies, Stores};
 use crate::processor::vcpu::{ExactVcpu, VectorState};
@@ -29,6 +30,8 @@ struct Own {
     spent: (u64, u64),
     caches: Option<Contents>,
     path: Option<(SavedPath, SavedPredictor)>,
+    memory: Option<SavedMisses>,
+    mispredictions: u64,
     window_wanted: bool,
     nmi_window_wanted: bool,
     answer: Answer,
@@ -85,6 +88,8 @@ impl ExactVcpu {
             spent: accounting.map_or((0, 0), |l| (l.spent_in_caches, l.spent_in_memory)),
             caches: accounting.and_then(|l| Some(l.caches.as_ref()?.contents())),
             path: self.saved_path(),
+            memory: accounting.and_then(|l| Some(l.memory.as_ref()?.saved())),
+            mispredictions: self.context.mispredictions,
             window_wanted: self.context.window_wanted != 0,
             nmi_window_wanted: self.stops.nmi_window_wanted,
             answer: self.pending.answer,
@@ -160,6 +165,14 @@ impl ExactVcpu {
             (None, None) => true,
             _ => false,
         };
+        self.flush_lines();
+        let memory = self.accounting.as_mut().and_then(|l| l.memory.as_mut());
+        let fits = fits
+            && match (memory, &own.memory) {
+                (Some(memory), Some(saved)) => memory.load(saved),
+                (None, None) => true,
+                _ => false,
+            };
         if !fits || !self.load_path(own.path.as_ref()) {
             let why = "it was saved under another time model";
             return Err(CpuError::State(why.to_owned()));
@@ -167,6 +180,7 @@ impl ExactVcpu {
         if let Some(accounting) = &mut self.accounting {
             (accounting.spent_in_caches, accounting.spent_in_memory) = own.spent;
         }
+        self.context.mispredictions = own.mispredictions;
         self.context.window_wanted = own.window_wanted.into();
         self.stops.nmi_window_wanted = own.nmi_window_wanted;
         self.pending.answer = own.answer;

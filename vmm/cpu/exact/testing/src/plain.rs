@@ -4,9 +4,12 @@ use belljar_cpu::{InstructionSet, Registers, TimeAccount};
 use belljar_exact::{CacheLevel, CostClass, Costs, TICKS_PER_CYCLE, Timing};
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess};
 
+/// Caches and memory of a processor model.
+mod memory;
 /// The processor model.
 mod path;
 
+use memory::{PlainMemory, PlainSite};
 use path::PlainPath;
 
 /// A simple cache: for each set, its lines, the last used one at the end.
@@ -36,6 +39,7 @@ pub struct Plain {
     costs: Costs,
     caches: Option<(Vec<PlainCache>, u64)>,
     path: Option<PlainPath>,
+    memory: Option<PlainMemory>,
     ticks: u64,
     pub account: TimeAccount,
 }
@@ -44,7 +48,8 @@ impl Plain {
     /// The model of a processor with `set` that runs `code` at `base`.
     pub fn new(timing: &Timing, set: &InstructionSet, code: &[u8], base: u64) -> Self {
         let processor = timing.processor.as_ref();
-        let caches = timing.caches.as_ref().map(|model| {
+        let caches = timing.caches.as_ref().filter(|_| processor.is_none());
+        let caches = caches.map(|model| {
             let level = |level: &CacheLevel| PlainCache {
                 sets: vec![Vec::new(); (level.bytes / 64 / u64::from(level.ways)) as usize],
                 ways: level.ways as usize,
@@ -58,10 +63,28 @@ impl Plain {
         Self {
             costs: timing.costs.clone(),
             path: processor.map(|processor| PlainPath::new(processor, set, code, base)),
+            memory: processor
+                .filter(|_| timing.has_memory)
+                .map(|processor| PlainMemory::new(&processor.caches)),
             caches,
             ticks: 0,
-            account: TimeAccount::default(),
+            account: TimeAccount {
+                processor: processor.is_some(),
+                ..TimeAccount::default()
+            },
         }
+    }
+
+    /// An access by a load if `loads`, at `site`.
+    fn access_by(&mut self, at: u64, bytes: u64, loads: bool, site: &PlainSite) {
+        let Some(memory) = &mut self.memory else {
+            return self.access(at, bytes);
+        };
+        for line in at / 64..=(at + bytes - 1) / 64 {
+            let first = at.max(line * 64);
+            memory.access(first, loads, self.ticks, self.account.instructions, site);
+        }
+        memory.write(&mut self.account);
     }
 
     fn access(&mut self, at: u64, bytes: u64) {
@@ -100,26 +123,56 @@ impl Plain {
             _ if instruction.has_lock_prefix() => K::Atomic,
             _ => K::Integer,
         };
-        self.account.instructions += 1;
+        // Instructions that are executed outside of translated code access memory before their own time.
+        let outside = matches!(
+            instruction.mnemonic(),
+            M::Movsb | M::Scasw | M::Fxsave | M::Bts
+        );
+        let mut site = PlainSite::default();
+        let mut ticks = u64::from(self.costs.ticks(class));
         if let Some(path) = &mut self.path {
-            self.ticks += path.ticks(instruction, before, after.rip, elements);
-        } else {
-            self.ticks += u64::from(self.costs.ticks(class));
+            (ticks, site) = path.ticks(instruction, before, after.rip, elements);
+            self.account.branch += path.take_misprediction();
         }
+        if self.memory.is_some() && outside {
+            self.accesses(instruction, before, class, elements, &PlainSite::default());
+            self.account.instructions += 1;
+            self.ticks += ticks;
+            return;
+        }
+        self.account.instructions += 1;
+        self.ticks += ticks;
+        self.accesses(instruction, before, class, elements, &site);
+    }
+
+    fn accesses(
+        &mut self,
+        instruction: &Instruction,
+        before: &Registers,
+        class: CostClass,
+        elements: u64,
+        site: &PlainSite,
+    ) {
         match instruction.mnemonic() {
             M::Movsb | M::Scasw => self.string(instruction, before, elements),
             M::Fxsave => {
                 let at = before.gpr[7].wrapping_add(instruction.memory_displacement64());
-                self.access(at, 32);
-                self.access(at + 32, 128);
-                self.access(at + 160, 256);
+                self.access_by(at, 32, false, site);
+                self.access_by(at + 32, 128, false, site);
+                self.access_by(at + 160, 256, false, site);
             }
             M::Lea => {}
-            _ => self.operands(instruction, before, class),
+            _ => self.operands(instruction, before, class, site),
         }
     }
 
-    fn operands(&mut self, instruction: &Instruction, before: &Registers, class: CostClass) {
+    fn operands(
+        &mut self,
+        instruction: &Instruction,
+        before: &Registers,
+        class: CostClass,
+        site: &PlainSite,
+    ) {
         let mut info = InstructionInfoFactory::new();
         let mut accesses = Vec::new();
         for memory in info.info(instruction).used_memory() {
@@ -147,7 +200,7 @@ impl Plain {
                 self.ticks += u64::from(reads) * u64::from(self.costs.ticks(CostClass::Load));
                 self.ticks += u64::from(writes) * u64::from(self.costs.ticks(CostClass::Store));
             }
-            self.access(at, bytes);
+            self.access_by(at, bytes, access != OpAccess::Write, site);
         }
     }
 
@@ -161,7 +214,7 @@ impl Plain {
                 let line = (start + byte) / 64;
                 if (moves || side == 1) && last[side] != line {
                     last[side] = line;
-                    self.access(start + byte, 1);
+                    self.access_by(start + byte, 1, false, &PlainSite::default());
                 }
             }
         }
@@ -178,6 +231,9 @@ impl Plain {
     }
 
     pub fn cycles(&self) -> u64 {
+        if let Some(memory) = &self.memory {
+            return (self.ticks + memory.spent()) / u64::from(TICKS_PER_CYCLE);
+        }
         self.ticks / u64::from(TICKS_PER_CYCLE) + self.account.caches + self.account.memory
     }
 }

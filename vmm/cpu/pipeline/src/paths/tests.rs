@@ -88,6 +88,7 @@ fn the_shares_of_a_block_add_up() {
         count: 7,
         next: 1,
         mispredicted: 1,
+        recurrent: 0,
     };
     assert_eq!((edge.rest(0), edge.rest(7), edge.rest(9)), (1000, 0, 0));
     for index in 0..7 {
@@ -124,4 +125,47 @@ fn costs_do_not_depend_on_the_order_of_questions() {
     assert_eq!(walk(&mut used, &order), expected);
     used.clear();
     assert_eq!(walk(&mut used, &order), expected);
+}
+
+#[test]
+fn a_cost_that_another_vcpu_computed_is_the_same() {
+    let processor: Arc<Processor> = Processor::built_in("zen5").unwrap().into();
+    let alone: Arc<Processor> = Processor::built_in("zen5").unwrap().into();
+    let code = [0x48, 0x8b, 0x00, 0x48, 0x01, 0xc3, 0xeb, 0xf8];
+    let ticks = |paths: &mut Paths, rip: u64| {
+        let source = BlockSource {
+            rip,
+            bits: 64,
+            count: 3,
+            bytes: code.into(),
+        };
+        let block = paths.block_of(source, |source| {
+            Decoder::with_ip(64, &source.bytes, rip, 0)
+                .into_iter()
+                .collect()
+        });
+        let mut context = Paths::START;
+        let each = (0..40).map(|number| {
+            let id = paths.edge_of(context, block);
+            let edge = *paths.edge(id);
+            context = if number % 7 == 3 {
+                edge.mispredicted
+            } else {
+                edge.next
+            };
+            (edge.ticks, edge.recurrent)
+        });
+        each.collect::<Vec<_>>()
+    };
+    let used = processor.clone();
+    let mut first = Paths::new(processor.clone());
+    let mut second = Paths::new(processor);
+    let expected = ticks(&mut Paths::new(alone), 0x1000);
+    assert_eq!(ticks(&mut first, 0x1000), expected);
+    // Other numbers of blocks and contexts.
+    ticks(&mut second, 0x2000);
+    assert_eq!(ticks(&mut second, 0x1000), expected);
+    let fresh = Processor::built_in("zen5").unwrap();
+    assert_eq!(format!("{fresh:?}"), format!("{used:?}"));
+    assert!(expected.iter().any(|one| one.1 == 1), "{expected:?}");
 }

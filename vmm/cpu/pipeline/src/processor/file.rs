@@ -9,8 +9,14 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+/// Caches, translation buffers, prefetchers and overlap.
+mod caches;
+
+use caches::{CachesTable, OverlapTable, PrefetchTable, TlbTable};
+
 use super::{ClassCost, Core, Memory, Processor, Text};
 use crate::class::{PortGroup, UopClass};
+use crate::shared_costs::SharedCosts;
 
 /// Names and contents of the built-in processors.
 pub const BUILT_IN: [(&str, &str); 1] =
@@ -62,6 +68,20 @@ pub enum ProcessorError {
         /// Upper limit.
         most: u32,
     },
+    /// A cache or buffer cannot be divided into sets.
+    #[error(
+        "{file}: {key} = {value} in {ways} ways has no power of two of sets (for caches, 64 at least)"
+    )]
+    Sets {
+        /// Name or path.
+        file: String,
+        /// Table and key.
+        key: String,
+        /// As written.
+        value: u32,
+        /// The ways as written.
+        ways: u32,
+    },
     /// A table lacks an entry, or has one that does not exist.
     #[error("{file}: [{table}] {reason} `{key}`; its keys are {known}")]
     Keys {
@@ -86,6 +106,10 @@ struct FileTable {
     core: CoreTable,
     memory: MemoryTable,
     string: StringTable,
+    caches: CachesTable,
+    tlb: TlbTable,
+    prefetch: PrefetchTable,
+    overlap: OverlapTable,
     ports: BTreeMap<String, u32>,
     classes: BTreeMap<String, ClassTable>,
 }
@@ -121,6 +145,7 @@ struct MemoryTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct StringTable {
+    start: u32,
     bytes_per_cycle: u32,
     element_ticks: u32,
 }
@@ -308,6 +333,7 @@ impl Processor {
                 1,
                 512,
             )?,
+            start: limits.within("string.start", string.start, 0, 1000)?,
             element: limits.within("string.element-ticks", string.element_ticks, 1, 100_000)?,
         };
         Ok(Self {
@@ -318,6 +344,12 @@ impl Processor {
             core: limits.core(&table.core)?,
             memory: limits.memory(&table.memory)?,
             text: repeated,
+            caches: limits.caches(
+                (&table.caches, &table.tlb),
+                (&table.prefetch, &table.overlap),
+                table.core.window,
+            )?,
+            costs: SharedCosts::default(),
             ports,
             classes,
         })

@@ -69,7 +69,8 @@ const GENERAL: &[C] = &[
     C::ADX,
 ];
 
-const SYSTEM: &[C] = &[
+/// Features of instructions that access the system's state.
+pub const SYSTEM: &[C] = &[
     C::CPUID,
     C::MSR,
     C::RDPMC,
@@ -86,7 +87,8 @@ const SYSTEM: &[C] = &[
     C::FSGSBASE,
 ];
 
-const CRYPTO: &[C] = &[
+/// Features of instructions for cryptography and finite fields.
+pub const CRYPTO: &[C] = &[
     C::AES,
     C::VAES,
     C::SHA,
@@ -95,9 +97,11 @@ const CRYPTO: &[C] = &[
     C::GFNI,
 ];
 
-const X87: &[C] = &[C::FPU, C::FPU287, C::FPU387, C::FPU287XL_ONLY];
+/// Features of x87 instructions.
+pub const X87: &[C] = &[C::FPU, C::FPU287, C::FPU387, C::FPU287XL_ONLY];
 
-fn is_far(code: Code) -> bool {
+/// True for jumps, calls and returns that may change CS.
+pub fn is_far(code: Code) -> bool {
     matches!(code.mnemonic(), M::Retf | M::Iret | M::Iretd | M::Iretq)
         || code.is_jmp_far()
         || code.is_jmp_far_indirect()

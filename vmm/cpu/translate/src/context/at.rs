@@ -6,7 +6,10 @@
 use std::mem::offset_of;
 
 use super::path::{PathEntry, PathSlot, Predictor, TaggedCounter};
-use super::{Context, Jumps, Lines, PrivilegeView, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb, Vector};
+use super::{
+    Context, Jumps, LineFilter, NarrowLines, PrivilegeView, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb,
+    Vector, WideLines,
+};
 use crate::defined::lanes::{Own, SharedOperands};
 
 pub(crate) const fn gpr(number: usize) -> i32 {
@@ -123,19 +126,26 @@ pub(crate) const fn pages(user: bool, write: bool) -> i32 {
     tlb(user, write, offset_of!(Tlb, page))
 }
 
-const fn lines(user: bool, write: bool, field: usize) -> i32 {
+/// Offset of a table of lines, whose `tags` come first.
+const fn lines(filter: LineFilter, user: bool, write: bool) -> usize {
     let table = user as usize * 2 + write as usize;
-    (offset_of!(Context, lines) + table * size_of::<Lines>() + field) as i32
+    match filter {
+        LineFilter::Narrow => offset_of!(Context, lines) + table * size_of::<NarrowLines>(),
+        LineFilter::Wide => offset_of!(Context, wide_lines) + table * size_of::<WideLines>(),
+    }
 }
 
-pub(crate) const fn line_tags(user: bool, write: bool) -> i32 {
-    lines(user, write, offset_of!(Lines, tag))
+pub(crate) const fn line_tags(filter: LineFilter, user: bool, write: bool) -> i32 {
+    (lines(filter, user, write) + offset_of!(NarrowLines, tag)) as i32
 }
 
-pub(crate) const fn line_hosts(user: bool, write: bool) -> i32 {
-    lines(user, write, offset_of!(Lines, host))
+pub(crate) const fn line_hosts(filter: LineFilter, user: bool, write: bool) -> i32 {
+    (lines(filter, user, write) + filter.entries() * 8) as i32
 }
 
+const _: () = assert!(offset_of!(NarrowLines, tag) == 0 && offset_of!(WideLines, tag) == 0);
+
+pub(crate) const MISPREDICTIONS: i32 = offset_of!(Context, mispredictions) as i32;
 pub(crate) const LINE_MASK: i32 = offset_of!(Context, line_mask) as i32;
 pub(crate) const ABOVE_LINE_MASK: i32 = offset_of!(Context, above_line_mask) as i32;
 

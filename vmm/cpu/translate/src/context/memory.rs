@@ -49,6 +49,7 @@ impl ContextMemory {
         })
     }
 
+    #[inline]
     #[allow(unsafe_code)]
     fn pointer(&self) -> *mut Context {
         // SAFETY: the mapping is a page longer than a context, and `start` is within a page.

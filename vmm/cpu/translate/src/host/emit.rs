@@ -6,7 +6,7 @@
 
 use iced_x86::{Encoder, InstructionInfoFactory};
 
-use crate::context::{LENT, at};
+use crate::context::{LENT, LineFilter, at};
 use crate::guest::analyse::{InstructionClass, touches_x87};
 use crate::guest::decode::GuestBlock;
 use crate::guest::flags::{are_all, dead_flags};
@@ -180,8 +180,8 @@ pub struct Emitter {
     path_slot: Option<u32>,
     /// True if approximations are the host's.
     host_results: bool,
-    /// True if accesses are checked line by line, for a cache model.
-    lines: bool,
+    /// The tables in which accesses are checked line by line, for a cache model.
+    lines: Option<LineFilter>,
     /// See [`Emitted::rest`].
     rest: Vec<i32>,
     plan: GroupPlan,
@@ -241,7 +241,7 @@ impl Emitter {
             follows_path: false,
             path_slot: None,
             host_results: false,
-            lines: false,
+            lines: None,
             rest: Vec::new(),
             plan: GroupPlan::default(),
             first_slot: 0,
@@ -271,8 +271,8 @@ impl Emitter {
     }
 
     /// Makes accesses check line by line, for a cache model.
-    pub fn check_lines(&mut self) {
-        self.lines = true;
+    pub fn check_lines(&mut self, filter: LineFilter) {
+        self.lines = Some(filter);
     }
 
     /// Sets the way to link jumps.

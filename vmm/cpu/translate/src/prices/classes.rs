@@ -9,6 +9,8 @@ use iced_x86::{
     OpAccess, OpKind,
 };
 
+use belljar_pipeline::uops::{CRYPTO, SYSTEM, X87, is_far};
+
 use crate::prices::cost_class::CostClass;
 use crate::prices::timing::Costs;
 
@@ -141,34 +143,6 @@ const GENERAL: &[C] = &[
     C::CET_SS,
 ];
 
-const SYSTEM: &[C] = &[
-    C::CPUID,
-    C::MSR,
-    C::RDPMC,
-    C::RDRAND,
-    C::RDSEED,
-    C::RDTSCP,
-    C::TSC,
-    C::SEP,
-    C::SYSCALL,
-    C::FXSR,
-    C::XSAVE,
-    C::XSAVEC,
-    C::XSAVEOPT,
-    C::FSGSBASE,
-];
-
-const CRYPTO: &[C] = &[
-    C::AES,
-    C::VAES,
-    C::SHA,
-    C::PCLMULQDQ,
-    C::VPCLMULQDQ,
-    C::GFNI,
-];
-
-const X87: &[C] = &[C::FPU, C::FPU287, C::FPU387, C::FPU287XL_ONLY];
-
 /// Instructions whose class does not follow from their features.
 fn special(mnemonic: M) -> Option<CostClass> {
     Some(match mnemonic {
@@ -200,9 +174,6 @@ fn is_state(mnemonic: M) -> bool {
             | M::Int1
             | M::Int3
             | M::Into
-            | M::Iret
-            | M::Iretd
-            | M::Iretq
             | M::Sysenter
             | M::Sysexit
             | M::Sysexitq
@@ -229,14 +200,6 @@ fn is_state(mnemonic: M) -> bool {
             | M::Ud1
             | M::Ud2
     )
-}
-
-fn is_far(code: Code) -> bool {
-    matches!(code.mnemonic(), M::Retf)
-        || code.is_jmp_far()
-        || code.is_jmp_far_indirect()
-        || code.is_call_far()
-        || code.is_call_far_indirect()
 }
 
 fn flows(code: Code) -> bool {

@@ -213,6 +213,8 @@ pub struct Timing {
     pub caches: Option<CacheModel>,
     /// The processor whose core is modelled; costs of instructions then have no effect.
     pub processor: Option<Arc<Processor>>,
+    /// True if the processor's caches and memory are modelled; `caches` then has no effect.
+    pub has_memory: bool,
 }
 
 const _: () = assert!(TICKS_PER_CYCLE as u64 == belljar_pipeline::TICKS_PER_CYCLE);

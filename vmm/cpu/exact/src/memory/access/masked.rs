@@ -32,7 +32,7 @@ impl ExactVcpu {
             self.data_address(first, write, user)?;
             return self.open_access(linear, bytes, write, payment);
         }
-        if payment == Payment::IfCovered {
+        if let Payment::IfCovered(_) = payment {
             // Too rare to justify adding up the costs of all runs of bytes.
             return Ok(Opened::NotCovered);
         }
@@ -42,7 +42,7 @@ impl ExactVcpu {
             let user = self.state.is_user();
             let at = linear.wrapping_add(run.start as u64);
             let pieces = self.pieces(at, run.len(), write, user)?;
-            self.pay(payment, &pieces);
+            self.pay(payment, &pieces, (at, write));
             self.read_pieces(&pieces, &mut data[run], !write)?;
         }
         self.bounce_slice(linear, bytes)

@@ -12,12 +12,15 @@ use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, de
 use belljar_translate::guest::features::Features;
 use iced_x86::{Decoder, FlowControl as F, Instruction, Mnemonic as M};
 
+use super::memory::PlainSite;
+
 /// The block that runs, with its ticks after its context.
 struct Running {
     block: TimingBlockId,
     instructions: Vec<Instruction>,
     index: usize,
     ticks: u64,
+    recurrent: u64,
 }
 
 /// The path of a program.
@@ -35,6 +38,9 @@ pub(super) struct PlainPath {
     targets: Vec<u64>,
     returns: Vec<u64>,
     bytes_per_cycle: u64,
+    start: u64,
+    penalty: u64,
+    mispredicted: bool,
 }
 
 impl PlainPath {
@@ -58,17 +64,21 @@ impl PlainPath {
             targets: vec![0; TARGETS],
             returns: Vec::new(),
             bytes_per_cycle: processor.text.bytes_per_cycle.into(),
+            start: processor.text.start.into(),
+            penalty: processor.core.mispredict.into(),
+            mispredicted: false,
         }
     }
 
-    /// The ticks of `instruction`, after which RIP is `next`; a string instruction has `elements` elements.
+    /// The ticks of `instruction`, after which RIP is `next`; a string instruction has `elements` elements. Also
+    /// returns the instruction's place.
     pub(super) fn ticks(
         &mut self,
         instruction: &Instruction,
         before: &Registers,
         next: u64,
         elements: u64,
-    ) -> u64 {
+    ) -> (u64, PlainSite) {
         let mut running = match self.running.take() {
             Some(running) => running,
             None => self.begin(before.rip),
@@ -76,24 +86,41 @@ impl PlainPath {
         let (count, at) = (running.instructions.len() as u64, running.index as u64);
         let mut ticks = running.ticks * (at + 1) / count - running.ticks * at / count;
         ticks += match instruction.mnemonic() {
-            M::Movsb => (elements * 1000).div_ceil(self.bytes_per_cycle),
+            M::Movsb => {
+                let start = if elements > 64 { self.start } else { 0 };
+                (elements * 1000).div_ceil(self.bytes_per_cycle) + start * 1000
+            }
             M::Scasw => elements * 1000,
             _ => 0,
+        };
+        let site = PlainSite {
+            address: Some(before.rip),
+            recurrent: running.recurrent >> at & 1 != 0,
+            block: Some((running.ticks, count)),
         };
         running.index += 1;
         let continues = running.instructions.get(running.index).map(Instruction::ip) == Some(next);
         if continues {
             self.running = Some(running);
-            return ticks;
+            return (ticks, site);
         }
         if self.paths.block(running.block).serialises() {
             self.context.clear();
         } else if self.mispredicts(instruction, next) {
             self.context = vec![(running.block, true)];
+            self.mispredicted = true;
         } else {
             self.context.push((running.block, false));
         }
-        ticks
+        (ticks, site)
+    }
+
+    /// Cycles of the last jump's misprediction, once.
+    pub(super) fn take_misprediction(&mut self) -> u64 {
+        match std::mem::take(&mut self.mispredicted) {
+            true => self.penalty,
+            false => 0,
+        }
     }
 
     fn begin(&mut self, rip: u64) -> Running {
@@ -117,6 +144,7 @@ impl PlainPath {
             instructions,
             index: 0,
             ticks: self.paths.edge(edge).ticks.into(),
+            recurrent: self.paths.edge(edge).recurrent,
         }
     }
 

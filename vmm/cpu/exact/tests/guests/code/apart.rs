@@ -80,6 +80,7 @@ fn what_counted_is_not_seen_by_another_guest_of_the_thread() {
             costs: Costs::default(),
             caches: None,
             processor: None,
+            has_memory: false,
         };
         let mut guest = Guest::with_timing(&code, timing, &InstructionSet::default());
         assert_eq!(guest.vcpu.run(1 << 40).unwrap(), Exit::Halt);

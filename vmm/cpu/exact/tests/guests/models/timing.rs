@@ -269,6 +269,7 @@ fn caches(levels: Vec<CacheLevel>, memory: u32) -> Timing {
         costs: Costs::default(),
         caches: Some(model),
         processor: None,
+        has_memory: false,
     }
 }
 
@@ -278,6 +279,7 @@ fn costs_are_paid_alike_however_a_program_is_stopped() {
         costs: Costs::default(),
         caches: None,
         processor: None,
+        has_memory: false,
     };
     let set = InstructionSet::default();
     let hot = try_all(&Model { timing, set }, 12);
@@ -296,6 +298,7 @@ fn costs_are_paid_alike_when_they_are_counted_in_memory() {
         costs: Costs::default(),
         caches: None,
         processor: None,
+        has_memory: false,
     };
     let set_of = |timing| Model {
         timing,
@@ -314,6 +317,7 @@ fn a_processor_takes_the_same_time_however_a_program_is_stopped() {
         costs: Costs::default(),
         caches: None,
         processor: Some(processor.into()),
+        has_memory: true,
     };
     let set = InstructionSet::default();
     try_all(&Model { timing, set }, 12);
@@ -325,6 +329,7 @@ fn a_processor_takes_the_same_time_in_memory_and_with_caches() {
     let processor = Processor::built_in("zen5").unwrap();
     let timing = Timing {
         processor: Some(processor.into()),
+        has_memory: true,
         ..caches(vec![level(4096, 4, 0)], 80)
     };
     let set = InstructionSet::default();

@@ -65,6 +65,34 @@ fn a_wrong_value_is_named_with_file_key_value_and_limit() {
             "ports.divide = 0 is out of range (1 to 16)",
         ),
         ("name = \"zen5\"", "name = 5", "name"),
+        (
+            "l1d = { kib = 48,",
+            "l1d = { kib = 50,",
+            "caches.l1d.kib = 50 in 12 ways has no power of two of sets",
+        ),
+        (
+            "l1d = { kib = 48,",
+            "l1d = { kib = 3,",
+            "caches.l1d.kib = 3 is out of range (4 to 1048576)",
+        ),
+        ("l3 = {", "l5 = {", "l5"),
+        ("[tlb]", "[tlbs]", "tlb"),
+        (
+            "second = 4096",
+            "second = 4000",
+            "tlb.second = 4000 in 16 ways",
+        ),
+        (
+            "walk = 40",
+            "walk = 5",
+            "tlb.walk = 5 is out of range (7 to 10000)",
+        ),
+        (
+            "miss-ticks = 44000",
+            "miss-ticks = 5000",
+            "caches.memory.miss-ticks = 5000 is out of range (5300 to 1000000)",
+        ),
+        ("hidden = 200", "hidden = -2", "hidden"),
     ] {
         assert!(ZEN5.contains(from), "{from}");
         let error = parse(&ZEN5.replacen(from, to, 1)).unwrap_err();
@@ -73,6 +101,13 @@ fn a_wrong_value_is_named_with_file_key_value_and_limit() {
             "{to}: {error}"
         );
     }
+    let without: String = ZEN5
+        .lines()
+        .filter(|line| !line.starts_with("l3 = "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let error = parse(&without).unwrap_err();
+    assert!(error.contains("[caches] has l4 and lacks `l3`"), "{error}");
     assert!(parse("").is_err());
     assert!(parse("\u{0}").is_err());
 }

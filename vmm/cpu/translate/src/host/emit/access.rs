@@ -8,7 +8,7 @@ use belljar_cpu::PAGE_SIZE;
 use iced_x86::{Instruction, Register};
 
 use super::{Cold, ColdKind, Emitter};
-use crate::context::{LINE_ENTRIES, TLB_ENTRIES, at};
+use crate::context::{LineFilter, TLB_ENTRIES, at};
 use crate::guest::size::CodeSize;
 use crate::host::asm::{Operand, RCX, Reg, S0, S1};
 use crate::host::exit_stub::CheckForm;
@@ -58,12 +58,12 @@ impl Reach {
     }
 
     /// A cache line, if caches are modelled.
-    fn line(user: bool, write: bool) -> Self {
+    fn line(filter: LineFilter, user: bool, write: bool) -> Self {
         Self {
             bytes: LINE_BYTES as i32,
-            entries: LINE_ENTRIES,
-            tags: at::line_tags(user, write),
-            hosts: at::line_hosts(user, write),
+            entries: filter.entries(),
+            tags: at::line_tags(filter, user, write),
+            hosts: at::line_hosts(filter, user, write),
             index_mask: at::LINE_MASK,
             above_mask: at::ABOVE_LINE_MASK,
         }
@@ -190,10 +190,9 @@ impl Emitter {
     /// page and S1 the page's host address, so that `[S0 + S1]` is the operand.
     /// Must be followed by the access and [`end_access`](Self::end_access).
     pub(super) fn begin_access(&mut self, size: u16, write: bool, flags_dead: bool) -> OpenAccess {
-        let reach = if self.lines {
-            Reach::line(self.mode.user, write)
-        } else {
-            Reach::page(self.mode.user, write)
+        let reach = match self.lines {
+            Some(filter) => Reach::line(filter, self.mode.user, write),
+            None => Reach::page(self.mode.user, write),
         };
         let (hole, form) = if flags_dead {
             self.index_in(&reach);

@@ -127,7 +127,7 @@ impl Emitter {
     /// BT and similar instructions with a bit offset in a register: executed by the host if the bit
     /// lies in the addressed operand. Others, and all if caches are modelled, are executed in Rust.
     pub(super) fn bit_string(&mut self, instruction: &Instruction, size: u16, write: bool) {
-        if self.lines {
+        if self.lines.is_some() {
             return self.helper(instruction);
         }
         let offset = self.fetch(instruction.op1_register().full_register(), S1);

@@ -56,7 +56,7 @@ impl ExactVcpu {
                 }
                 let writes = side == 1 && op.operation.writes();
                 if let Some(physical) = self.physical_at(linear, writes) {
-                    self.touch(physical, 1);
+                    self.touch_string(linear, physical);
                 }
             }
             at += step;

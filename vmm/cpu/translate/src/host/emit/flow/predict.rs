@@ -6,7 +6,7 @@
 use super::super::{ColdKind, Emitter};
 use crate::context::at;
 use crate::context::path::{COUNTERS, TAKEN, TARGETS, jump_seed, jump_term};
-use crate::host::asm::{RCX, S0, S1};
+use crate::host::asm::{RCX, Reg, S0, S1};
 
 impl Emitter {
     /// Updates the counter of the conditional jump at `rip`, in code that runs if it is `taken` or if it is not.
@@ -46,8 +46,7 @@ impl Emitter {
         self.asm.jump_to(self.shared.train[usize::from(taken)]);
         self.asm.land(back);
         let predicted = self.asm.jump_rcx_zero();
-        self.asm.load(S1, at::path_mispredicted(slot));
-        self.asm.store(at::PATH, S1);
+        self.mispredicted(slot, S1);
         self.asm.land(predicted);
         let resume = self.asm.address_of(resume);
         self.asm.jump_to(resume);
@@ -74,8 +73,7 @@ impl Emitter {
         self.distance_from_s0();
         if let Some(slot) = self.path_slot {
             let predicted = self.asm.jump_rcx_zero();
-            self.asm.load(RCX, at::path_mispredicted(slot));
-            self.asm.store(at::PATH, RCX);
+            self.mispredicted(slot, RCX);
             self.asm.land(predicted);
         }
         self.asm.load(RCX, at::BORROWED);
@@ -94,10 +92,18 @@ impl Emitter {
         self.distance_from_s0();
         let predicted = self.asm.jump_rcx_zero();
         self.asm.store_table8(at::TARGETS, S0);
-        self.asm.load(RCX, at::path_mispredicted(slot));
-        self.asm.store(at::PATH, RCX);
+        self.mispredicted(slot, RCX);
         self.asm.land(predicted);
         self.asm.load(RCX, at::BORROWED);
+    }
+
+    /// The block's last jump was mispredicted. `register` is free.
+    fn mispredicted(&mut self, slot: u32, register: Reg) {
+        self.asm.load(register, at::path_mispredicted(slot));
+        self.asm.store(at::PATH, register);
+        self.asm.load(register, at::MISPREDICTIONS);
+        self.asm.lea(register, register, 1);
+        self.asm.store(at::MISPREDICTIONS, register);
     }
 
     /// Subtracts RCX from S0 into RCX. Changes no flag.

@@ -11,7 +11,11 @@ use crate::host::emit::Emitter;
 impl Emitter {
     /// A REP instruction that stores or `moves` elements of `size` bytes. Changes no flag.
     pub(crate) fn repeat(&mut self, instruction: &Instruction, size: u8, moves: bool) {
-        if self.lines || self.prices.is_some() || self.follows_path || self.mode.is_piece() {
+        if self.lines.is_some()
+            || self.prices.is_some()
+            || self.follows_path
+            || self.mode.is_piece()
+        {
             return self.helper(instruction);
         }
         self.asm.store(at::CARRIED, RAX);

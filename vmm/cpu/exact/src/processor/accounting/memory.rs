@@ -1,0 +1,157 @@
+//! Caches and memory of a processor model, with the lines that translated code may access directly.
+//!
+//! A line is in the tables of translated code only while the first level has it marked as used: another use then
+//! changes nothing. For each place of the first level, the model knows the entries that its line has, so that they are
+//! cleared with the mark. `memory::misses` calls this.
+
+use belljar_pipeline::memory::{
+    DataMemory, LineAccess, LineFound, MissMoment, MissTime, SavedMemory, TimeSpent,
+};
+use belljar_pipeline::processor::MemoryParameters;
+use belljar_translate::context::{LineFilter, WideLines};
+use serde::{Deserialize, Serialize};
+
+/// The tables of translated code: by privilege level, then for reads and for writes.
+type Tables = [[WideLines; 2]; 2];
+const TABLES: usize = 4;
+
+/// The state of a vCPU's caches and memory as it is saved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedMisses {
+    memory: SavedMemory,
+    time: MissTime,
+    spent: TimeSpent,
+}
+
+/// A vCPU's caches and memory.
+pub(crate) struct MemoryModel {
+    parameters: MemoryParameters,
+    memory: DataMemory,
+    time: MissTime,
+    /// Ticks that misses took so far.
+    pub spent: TimeSpent,
+    /// The most ticks that an access to a line takes.
+    worst: i64,
+    /// For each place of the first level and each table, the index of the line's entry plus one.
+    entries: Box<[[u16; TABLES]]>,
+}
+
+impl MemoryModel {
+    pub(crate) fn new(parameters: &MemoryParameters) -> Self {
+        let memory = DataMemory::new(parameters);
+        Self {
+            time: MissTime::default(),
+            spent: TimeSpent::default(),
+            worst: parameters.worst().min(i64::MAX as u64 / 4) as i64,
+            entries: vec![[0; TABLES]; memory.first_places()].into(),
+            parameters: parameters.clone(),
+            memory,
+        }
+    }
+
+    /// The most ticks that an access to any line takes.
+    #[inline]
+    pub(crate) fn worst(&self) -> i64 {
+        self.worst
+    }
+
+    /// The most ticks that an access to the line at this guest-physical address takes. Changes nothing.
+    pub(crate) fn most(&self, physical: u64) -> i64 {
+        match self.memory.is_near(physical) {
+            true => 0,
+            false => self.worst,
+        }
+    }
+
+    /// The place of a line that the first level has marked as used.
+    pub(crate) fn place(&self, physical: u64) -> Option<usize> {
+        self.memory.used_place(physical)
+    }
+
+    /// Accesses a line, and clears the entries of lines that are no longer marked. Returns the line's place, and the
+    /// ticks that it takes.
+    pub(crate) fn access(
+        &mut self,
+        access: &LineAccess,
+        moment: &MissMoment,
+        tables: &mut Tables,
+    ) -> (usize, u64) {
+        let found = self.memory.access(access);
+        self.clear(&found, tables);
+        let spent = self.time.spend(&self.parameters, &found, moment);
+        self.spent += spent;
+        (found.place, spent.total())
+    }
+
+    fn clear(&mut self, found: &LineFound, tables: &mut Tables) {
+        let first = self.memory.first_of_set(found.place);
+        let mut left = found.cleared;
+        while left != 0 {
+            let place = first + left.trailing_zeros() as usize;
+            left &= left - 1;
+            let Some(entries) = self.entries.get_mut(place) else {
+                continue;
+            };
+            for (table, entry) in tables.as_flattened_mut().iter_mut().zip(entries) {
+                if let Some(index) = std::mem::take(entry).checked_sub(1) {
+                    table.forget(index.into());
+                }
+            }
+        }
+    }
+
+    /// Lets translated code access the line at `linear`, at host address `host`, which is in `place` of the first
+    /// level.
+    pub(crate) fn show(
+        &mut self,
+        place: usize,
+        (linear, host): (u64, u64),
+        (user, write): (bool, bool),
+        tables: &mut Tables,
+    ) {
+        let number = usize::from(user) * 2 + usize::from(write);
+        let Some(entry) = self.entries.get_mut(place).map(|each| &mut each[number]) else {
+            return;
+        };
+        let table = &mut tables.as_flattened_mut()[number];
+        let index = LineFilter::Wide.index(linear);
+        let known = std::mem::replace(entry, index as u16 + 1);
+        if known != 0 && usize::from(known) != index + 1 {
+            table.forget(usize::from(known) - 1);
+        }
+        table.fill(linear, host);
+    }
+
+    /// Clears all entries.
+    pub(crate) fn hide_all(&mut self, tables: &mut Tables) {
+        for each in &mut self.entries {
+            for (table, entry) in tables.as_flattened_mut().iter_mut().zip(each) {
+                if let Some(index) = std::mem::take(entry).checked_sub(1) {
+                    table.forget(index.into());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn saved(&self) -> SavedMisses {
+        SavedMisses {
+            memory: self.memory.saved(),
+            time: self.time,
+            spent: self.spent,
+        }
+    }
+
+    /// Loads a saved state, after all entries were cleared; false if it is for another processor.
+    #[must_use]
+    pub(crate) fn load(&mut self, saved: &SavedMisses) -> bool {
+        self.time = saved.time;
+        self.spent = saved.spent;
+        self.memory.load(&saved.memory)
+    }
+
+    /// Words that determine later times, for comparisons of states.
+    pub(crate) fn words(&self) -> [u64; 3] {
+        let [window, bus] = self.time.words();
+        [self.memory.history(), window, bus]
+    }
+}

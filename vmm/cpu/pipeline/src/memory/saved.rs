@@ -1,0 +1,57 @@
+//! The state of caches and prefetchers as it is saved.
+//!
+//! Empty places are left out. Loaded states are untrusted: one that does not fit the processor is refused. `exact`
+//! saves and loads it with a vCPU.
+
+use serde::{Deserialize, Serialize};
+
+use super::DataMemory;
+use super::prefetch::{StreamEntry, StrideEntry};
+
+/// Hands and filled places of one table.
+type SavedSets = (Vec<u8>, Vec<(u32, u32)>);
+
+/// The state of a [`DataMemory`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedMemory {
+    levels: Vec<SavedSets>,
+    translations: [SavedSets; 2],
+    streams: Vec<StreamEntry>,
+    strides: Vec<StrideEntry>,
+    history: u64,
+}
+
+impl DataMemory {
+    /// The state.
+    pub fn saved(&self) -> SavedMemory {
+        SavedMemory {
+            levels: self.levels.iter().map(|level| level.saved()).collect(),
+            translations: [0, 1].map(|number| self.translations[number].saved()),
+            streams: self.prefetchers.streams.to_vec(),
+            strides: self.prefetchers.strides.to_vec(),
+            history: self.history,
+        }
+    }
+
+    /// Loads a saved state; false if it does not fit this processor.
+    #[must_use]
+    pub fn load(&mut self, saved: &SavedMemory) -> bool {
+        let prefetchers = &mut self.prefetchers;
+        let fits = saved.levels.len() == self.levels.len()
+            && saved.streams.len() == prefetchers.streams.len()
+            && saved.strides.len() == prefetchers.strides.len();
+        if !fits {
+            return false;
+        }
+        let tables = self.levels.iter_mut().chain(&mut self.translations);
+        let contents = saved.levels.iter().chain(&saved.translations);
+        if !tables.zip(contents).all(|(table, saved)| table.load(saved)) {
+            return false;
+        }
+        prefetchers.streams.copy_from_slice(&saved.streams);
+        prefetchers.strides.copy_from_slice(&saved.strides);
+        self.history = saved.history;
+        self.last_page = None;
+        true
+    }
+}
