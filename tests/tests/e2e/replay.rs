@@ -394,7 +394,8 @@ fn exported(dir: &Dir) {
     for rank in 0..4 {
         let path = dir.path("ti").join(format!("rank-{rank}.txt"));
         let text = std::fs::read_to_string(path).expect("a rank's actions");
-        let actions: Vec<Vec<&str>> = text.lines().map(|it| it.split(' ').collect()).collect();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let actions: Vec<Vec<&str>> = lines.map(|it| it.split(' ').collect()).collect();
         assert!(actions.iter().all(|it| it[0] == rank.to_string()));
         let of = |name: &str| actions.iter().filter(|it| it[1] == name).count();
         let counts = ["barrier", "allreduce", "bcast", "alltoall"].map(of);
