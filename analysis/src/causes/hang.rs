@@ -7,8 +7,12 @@
 //! (Hilbrich et al., "MPI runtime error detection with MUST", 2012), on the calls of a trace. Used by `belljar trace hang`, and
 //! at the end of runs that were broken off.
 
-/// Operations that no call has completed.
+/// The last call of each process.
 mod collect;
+/// What calls need.
+mod needs;
+/// Operations that are not complete.
+mod pending;
 /// As text and as JSON.
 mod render;
 /// Ranks that are stuck.

@@ -1,0 +1,148 @@
+//! What calls that did not return need of other processes.
+//!
+//! Where a trace leaves several possibilities, a call needs no more than the least of them. Called by
+//! [`HangCollector`](super::collect::HangCollector) at the end of a trace.
+
+use belljar_job::{Channel, Member, ProcessKey};
+use belljar_mpi::{CallKind, Completes};
+use belljar_trace::{Event, Peer};
+
+use super::JobRank;
+use super::pending::{PartNeeds, PendingKind, PendingOperation, PendingOperations, named};
+use super::stuck::Needs;
+
+/// Most senders of a receive from any, and most missing members of a meeting, that are considered.
+const MOST_SENDERS: usize = 4096;
+const MOST_MISSING: usize = 64;
+
+impl PendingOperations<'_> {
+    /// What the last event of a process needs, a call that did not return; `None` if it may return as things are.
+    pub(super) fn needs(&self, process: ProcessKey, number: u64, event: &Event) -> Option<Needs> {
+        if self.doubtful.contains(&process) {
+            return None;
+        }
+        match event.meaning().kind {
+            CallKind::Complete(completes) => self.of_requests(process, event, completes),
+            CallKind::Probe | CallKind::ProbeMatched => self.of_probe(process, event),
+            _ => {
+                let own = self.open_of(process);
+                let own = own.filter(|pending| pending.event == number);
+                self.needs_of(own)
+            }
+        }
+    }
+
+    /// What is needed for all of these operations; `None` if it is nothing or unknown.
+    fn needs_of<'p>(
+        &self,
+        operations: impl Iterator<Item = &'p PendingOperation>,
+    ) -> Option<Needs> {
+        let mut all = Vec::new();
+        for pending in operations.filter(|pending| !pending.is_matched) {
+            all.extend(self.partners(pending)?);
+        }
+        (!all.is_empty()).then_some(Needs { all })
+    }
+
+    /// Operations of a process that no call has completed.
+    fn open_of(&self, process: ProcessKey) -> impl Iterator<Item = &PendingOperation> {
+        let pending = self.all.values();
+        pending.filter(move |pending| pending.process == process && !pending.is_completed)
+    }
+
+    /// A call that completes requests: the trace has no requests of a call that did not return.
+    fn of_requests(
+        &self,
+        process: ProcessKey,
+        event: &Event,
+        completes: Completes,
+    ) -> Option<Needs> {
+        let open: Vec<_> = self.open_of(process).collect();
+        let asked = argument(event, "count");
+        if completes == Completes::All && asked.is_some_and(|count| count >= open.len() as u64) {
+            return self.needs_of(open.into_iter());
+        }
+        if open.is_empty() || open.iter().any(|pending| pending.is_matched) {
+            return None;
+        }
+        let mut any = Vec::new();
+        for pending in open {
+            any.extend(self.partners(pending)?.into_iter().flatten());
+        }
+        Some(Needs { all: vec![any] })
+    }
+
+    fn of_probe(&self, process: ProcessKey, event: &Event) -> Option<Needs> {
+        let number = event.communicator?;
+        let source = argument(event, "source")? as i64;
+        if source < 0 {
+            return None;
+        }
+        let peer = Peer::Rank(u32::try_from(source).ok()?);
+        let from = self.communicators.peer(process, number, peer)?;
+        let has_message = self.all.values().any(|pending| {
+            let of = |channel: Channel| channel.from == from && channel.to.rank == event.rank;
+            !pending.is_matched && matches!(pending.what, PendingKind::Send(channel) if of(channel))
+        });
+        (!has_message).then(|| Needs {
+            all: vec![vec![named(from)]],
+        })
+    }
+
+    /// Groups of processes, of each of which an operation needs one; `None` if it may complete without them.
+    fn partners(&self, pending: &PendingOperation) -> Option<Vec<Vec<JobRank>>> {
+        match pending.what {
+            PendingKind::Send(channel) => Some(vec![vec![named(channel.to)]]),
+            PendingKind::Receive { wanted, number } => {
+                let group = match wanted.from {
+                    Some(from) => vec![named(from)],
+                    None => self.others(pending, number).map(named).collect(),
+                };
+                (!group.is_empty() && group.len() <= MOST_SENDERS).then(|| vec![group])
+            }
+            PendingKind::Part {
+                meeting,
+                number,
+                needs,
+            } => {
+                let arrived = self.arrived.get(&meeting)?;
+                let missing = self.others(pending, number).filter(|member| {
+                    let is_needed = match needs {
+                        PartNeeds::All => true,
+                        PartNeeds::Root(root) => root == *member,
+                        PartNeeds::Nobody => false,
+                    };
+                    is_needed && !arrived.contains(member)
+                });
+                let missing = missing.take(MOST_MISSING);
+                let missing: Vec<_> = missing.map(|member| vec![named(member)]).collect();
+                (!missing.is_empty()).then_some(missing)
+            }
+        }
+    }
+
+    /// The other members of a communicator.
+    fn others(
+        &self,
+        pending: &PendingOperation,
+        number: Option<u32>,
+    ) -> impl Iterator<Item = Member> {
+        let own = pending.member;
+        let sides = number.map(|number| {
+            let members = self.communicators.members(pending.process, number);
+            let remote = self.communicators.remote_members(pending.process, number);
+            [members, remote]
+        });
+        let sides = sides.into_iter().flatten().flatten();
+        let all = sides.flat_map(|side| side.iter());
+        all.filter(move |member| *member != own)
+    }
+}
+
+/// The value of an argument, by its name.
+fn argument(event: &Event, name: &str) -> Option<u64> {
+    let parameters = event.description().parameters.iter();
+    let place = parameters.zip(&event.arguments);
+    let mut found = place.filter(|(parameter, _)| parameter.name == name);
+    found.next().map(|(_, word)| *word)
+}

@@ -1,0 +1,279 @@
+//! Operations without a partner, and those that no call has completed.
+//!
+//! Operations are removed when their partners are known and a call completes them. Kept by
+//! [`HangCollector`](super::collect::HangCollector).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use belljar_job::{
+    Channel, Communicators, Fact, MeetingId, Member, Operation, OperationId, Origin, ProcessKey,
+    ReceiveSelector,
+};
+use belljar_mpi::Operation as CollectiveOperation;
+use belljar_trace::Event;
+
+use super::{JobRank, OneSided};
+
+/// An operation without a partner, or one that no call has completed.
+#[derive(Clone, Debug)]
+pub(super) struct PendingOperation {
+    pub(super) process: ProcessKey,
+    pub(super) member: Member,
+    /// The event that began it.
+    pub(super) event: u64,
+    pub(super) what: PendingKind,
+    /// Its partners are known, so that it will complete.
+    pub(super) is_matched: bool,
+    pub(super) is_completed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PendingKind {
+    Send(Channel),
+    Receive {
+        wanted: ReceiveSelector,
+        /// The communicator, by the process's own number.
+        number: Option<u32>,
+    },
+    Part {
+        meeting: MeetingId,
+        number: Option<u32>,
+        needs: PartNeeds,
+    },
+}
+
+/// The members without which a process cannot leave a meeting, whatever the library does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartNeeds {
+    All,
+    Root(Member),
+    Nobody,
+}
+
+/// Pending operations of all processes.
+pub(super) struct PendingOperations<'a> {
+    pub(super) communicators: &'a Communicators,
+    pub(super) all: BTreeMap<OperationId, PendingOperation>,
+    /// Members that have reached a meeting.
+    pub(super) arrived: BTreeMap<MeetingId, BTreeSet<Member>>,
+    /// Processes with operations that the trace does not explain: they are never stuck.
+    pub(super) doubtful: BTreeSet<ProcessKey>,
+}
+
+impl<'a> PendingOperations<'a> {
+    pub(super) fn new(communicators: &'a Communicators) -> Self {
+        Self {
+            communicators,
+            all: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
+        }
+    }
+
+    /// Adds a fact of the event with this number.
+    pub(super) fn take(&mut self, event: &Event, number: u64, fact: &Fact) {
+        match fact {
+            Fact::Begun {
+                operation,
+                origin,
+                what,
+            } => self.begin((event, number), *operation, (*origin, *what)),
+            Fact::Matched { send, receive } => self.match_both(*send, *receive),
+            Fact::Met { meeting, parts, .. } => {
+                self.arrived.remove(meeting);
+                for part in parts {
+                    self.settle(part.operation, |pending| pending.is_matched = true);
+                }
+            }
+            Fact::Completed {
+                operation,
+                cancelled,
+                ..
+            } => self.settle(*operation, |pending| {
+                pending.is_completed = true;
+                // A receive or a part has its partners, known or not, when it is complete.
+                let is_send = matches!(pending.what, PendingKind::Send(_));
+                pending.is_matched |= !is_send || *cancelled;
+            }),
+            Fact::Lost { operation, .. } => self.lose(*operation),
+            Fact::Unmapped { .. } | Fact::Unknown { .. } => {
+                self.doubtful.insert((event.node, event.process));
+            }
+            Fact::Named { .. }
+            | Fact::Located { .. }
+            | Fact::Ready { .. }
+            | Fact::Arrived { .. }
+            | Fact::Probed { .. } => {}
+        }
+    }
+
+    /// Adds the last facts: what is lost in the end leaves its process in doubt.
+    pub(super) fn end(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            match fact {
+                Fact::Matched { send, receive } => self.match_both(*send, *receive),
+                Fact::Lost { operation, .. } => self.lose(*operation),
+                _ => {}
+            }
+        }
+    }
+
+    fn match_both(&mut self, send: OperationId, receive: OperationId) {
+        for operation in [send, receive] {
+            self.settle(operation, |pending| pending.is_matched = true);
+        }
+    }
+
+    fn lose(&mut self, operation: OperationId) {
+        if let Some(pending) = self.all.remove(&operation) {
+            self.doubtful.insert(pending.process);
+        }
+    }
+
+    /// Changes an operation, and forgets it when it is matched and complete.
+    fn settle(&mut self, operation: OperationId, change: impl FnOnce(&mut PendingOperation)) {
+        let Some(pending) = self.all.get_mut(&operation) else {
+            return;
+        };
+        change(pending);
+        if pending.is_matched && pending.is_completed {
+            self.all.remove(&operation);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        (event, event_number): (&Event, u64),
+        operation: OperationId,
+        (origin, what): (Origin, Operation),
+    ) {
+        let process = (event.node, event.process);
+        let Some(job) = self.communicators.job(process) else {
+            return;
+        };
+        let rank = event.rank;
+        let member = Member { job, rank };
+        let number = match origin {
+            Origin::Transfer(index) => event.transfers.get(index).and_then(|it| it.communicator),
+            Origin::Collective(index) => {
+                event.collectives.get(index).and_then(|it| it.communicator)
+            }
+            Origin::Call => event.communicator,
+        };
+        let what = match what {
+            Operation::Send { channel, .. } => PendingKind::Send(channel),
+            Operation::Receive { wanted, .. } => PendingKind::Receive { wanted, number },
+            Operation::Collective { meeting, operation } => {
+                self.arrived.entry(meeting).or_default().insert(member);
+                PendingKind::Part {
+                    meeting,
+                    number,
+                    needs: self.part_needs(event, (origin, operation), member),
+                }
+            }
+            Operation::Meeting { meeting, number } => {
+                self.arrived.entry(meeting).or_default().insert(member);
+                PendingKind::Part {
+                    meeting,
+                    number: Some(number),
+                    needs: PartNeeds::All,
+                }
+            }
+            // One-sided operations wait for libraries, locks and epochs.
+            _ => {
+                self.doubtful.insert(process);
+                return;
+            }
+        };
+        let pending = PendingOperation {
+            process,
+            member,
+            event: event_number,
+            what,
+            is_matched: false,
+            is_completed: false,
+        };
+        self.all.insert(operation, pending);
+    }
+
+    /// The members that a process's part in a collective operation needs (MPI-4.0, 6.1).
+    fn part_needs(
+        &self,
+        event: &Event,
+        (origin, operation): (Origin, Option<CollectiveOperation>),
+        member: Member,
+    ) -> PartNeeds {
+        use CollectiveOperation as Kind;
+        let Origin::Collective(index) = origin else {
+            return PartNeeds::Nobody;
+        };
+        let collective = event.collectives.get(index);
+        let root = collective.and_then(|it| {
+            let process = (event.node, event.process);
+            self.communicators.peer(process, it.communicator?, it.root?)
+        });
+        match (operation, root) {
+            (
+                Some(
+                    Kind::Barrier
+                    | Kind::Allreduce
+                    | Kind::Allgather
+                    | Kind::Allgatherv
+                    | Kind::Alltoall
+                    | Kind::Alltoallv
+                    | Kind::Alltoallw
+                    | Kind::ReduceScatter
+                    | Kind::ReduceScatterBlock,
+                ),
+                _,
+            ) => PartNeeds::All,
+            (Some(Kind::Broadcast | Kind::Scatter | Kind::Scatterv), Some(root)) => {
+                match root == member {
+                    true => PartNeeds::Nobody,
+                    false => PartNeeds::Root(root),
+                }
+            }
+            (Some(Kind::Reduce | Kind::Gather | Kind::Gatherv), Some(root)) => {
+                match root == member {
+                    true => PartNeeds::All,
+                    false => PartNeeds::Nobody,
+                }
+            }
+            _ => PartNeeds::Nobody,
+        }
+    }
+
+    /// Messages with one side: sends, or receives.
+    pub(super) fn one_sided(&self, sends: bool) -> Vec<OneSided> {
+        let mut counts: BTreeMap<(Option<JobRank>, JobRank, Option<i32>), u64> = BTreeMap::new();
+        for pending in self.all.values().filter(|pending| !pending.is_matched) {
+            let key = match pending.what {
+                PendingKind::Send(channel) if sends => (
+                    Some(named(channel.from)),
+                    named(channel.to),
+                    Some(channel.tag),
+                ),
+                PendingKind::Receive { wanted, .. } if !sends => {
+                    (wanted.from.map(named), named(pending.member), wanted.tag)
+                }
+                _ => continue,
+            };
+            *counts.entry(key).or_default() += 1;
+        }
+        let counts = counts.into_iter();
+        let one = counts.map(|((from, to, tag), count)| OneSided {
+            from,
+            to,
+            tag,
+            count,
+        });
+        one.collect()
+    }
+}
+
+pub(super) fn named(member: Member) -> JobRank {
+    JobRank {
+        job: member.job,
+        rank: member.rank,
+    }
+}
