@@ -1,6 +1,6 @@
 //! The last call of each process, and what it waits for.
 //!
-//! Memory holds these and pending operations alone. Called by [`hang`](super::hang()) for each event.
+//! Memory holds these and pending operations alone. Called by `hang` for each event.
 
 use std::collections::BTreeMap;
 

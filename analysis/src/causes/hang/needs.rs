@@ -1,7 +1,7 @@
 //! What calls that did not return need of other processes.
 //!
 //! Where a trace leaves several possibilities, a call needs no more than the least of them. Called by
-//! [`HangCollector`](super::collect::HangCollector) at the end of a trace.
+//! `HangCollector` at the end of a trace.
 
 use belljar_job::{Channel, Member, ProcessKey};
 use belljar_mpi::{CallKind, Completes};

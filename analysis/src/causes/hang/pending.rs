@@ -1,7 +1,7 @@
 //! Operations without a partner, and those that no call has completed.
 //!
 //! Operations are removed when their partners are known and a call completes them. Kept by
-//! [`HangCollector`](super::collect::HangCollector).
+//! `HangCollector`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Ranks that are stuck: those that need one that is stuck, or has ended.
 //!
 //! All waiting ranks are taken for stuck at first. A rank that needs one of a group is not, if a rank of the group is not; this is
-//! repeated until nothing changes (the greatest fixed point). Used by [`HangCollector`](super::collect::HangCollector).
+//! repeated until nothing changes (the greatest fixed point). Used by `HangCollector`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
