@@ -1,17 +1,16 @@
-//! Ranks that cannot go on, and what they wait for.
+//! Detection of stuck ranks and deadlocks in a trace.
 //!
-//! A rank inside a blocking call needs other ranks: the sender of a message that nobody has sent, the receiver of one that nobody
-//! receives, the members of a collective operation that have not called it. A rank is stuck if it needs a rank that is stuck or
-//! has ended MPI. The least that is known counts: a call that may be waiting for any of several operations is stuck only if all of
-//! them are, and a rank outside of blocking calls is never stuck. The rule is that of deadlock detection in the AND-OR model
-//! (Hilbrich et al., "MPI runtime error detection with MUST", 2012), on the calls of a trace. Used by `belljar trace hang`, and
-//! at the end of runs that were broken off.
+//! A rank inside a blocking call needs other ranks: the sender of its message, the receiver of its message, or the missing
+//! members of its collective operation. A rank is stuck if it needs a rank that is stuck or has ended MPI. The analysis is
+//! conservative: a call that may wait for any of several operations is stuck only if all of them are, and a rank outside of
+//! blocking calls is never stuck. Deadlocks are detected in the AND-OR model (Hilbrich et al., "MPI runtime error detection with
+//! MUST", 2012). Used by `belljar trace hang`, and at the end of runs that reach their limit.
 
 /// The last call of each process.
 mod collect;
-/// What calls need.
+/// Needs of calls that did not return.
 mod needs;
-/// Operations that are not complete.
+/// Pending operations.
 mod pending;
 /// As text and as JSON.
 mod render;
@@ -38,7 +37,7 @@ pub struct JobRank {
     pub rank: u32,
 }
 
-/// Why a job came to no end.
+/// The verdict on a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HangVerdict {
@@ -51,7 +50,7 @@ pub enum HangVerdict {
     NotStuck,
 }
 
-/// Where a process is at the end of the trace.
+/// The state of a process at the end of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RankState {
@@ -71,7 +70,7 @@ pub struct HungRank {
     pub of: JobRank,
     /// Its node.
     pub node: u32,
-    /// Where it is.
+    /// Its state.
     pub state: RankState,
     /// The call that it is in, or its last one.
     pub function: &'static str,
@@ -104,12 +103,12 @@ pub struct OneSided {
     pub count: u64,
 }
 
-/// What a trace tells of a job that came to no end.
+/// Stuck ranks of a trace, and messages with one side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Hang {
     /// The verdict.
     pub verdict: HangVerdict,
-    /// Ranks of which each waits for the next. In a deadlock the last waits for the first; otherwise the last has ended MPI.
+    /// A chain of ranks; each waits for the next one. In a deadlock the last waits for the first; otherwise the last has ended MPI.
     pub chain: Vec<JobRank>,
     /// The last time in the trace, in picoseconds.
     pub end_ps: u64,

@@ -58,7 +58,7 @@ pub fn write_rank(
         io::Result::Ok(())
     })?;
     writer.settle()?;
-    // The last operation, if it is a barrier, is that of the end.
+    // A barrier at the end belongs to MPI_Finalize.
     writer.barrier(Some("MPI_Finalize"))?;
     writer.work()?;
     writer.line(format_args!("finalize"))

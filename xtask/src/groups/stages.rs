@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Seconds of the stages of all groups, some of which run at the same time.
+/// Seconds of the stages of all groups. Stages may run at the same time.
 #[derive(Debug)]
 pub(super) struct Stages {
     begin: Instant,

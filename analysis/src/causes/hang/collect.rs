@@ -1,4 +1,4 @@
-//! The last call of each process, and what it waits for.
+//! Collects the last call of each process and the pending operations.
 //!
 //! Memory holds these and pending operations alone. Called by `hang` for each event.
 
@@ -118,7 +118,7 @@ impl<'a> HangCollector<'a> {
         }
     }
 
-    /// Where a process is. A process of several threads is in a call if all of them are.
+    /// The state of a process. A process of several threads is in a call if all of them are.
     fn state(&self, threads: &BTreeMap<u32, LastCall>) -> RankState {
         let finalized = threads.values().any(|last| {
             last.event.meaning().kind == CallKind::Finalize && last.event.exit.is_some()
@@ -130,7 +130,7 @@ impl<'a> HangCollector<'a> {
         }
     }
 
-    /// All processes, with what they wait for.
+    /// All processes with their partners.
     fn ranks(&self, waiters: &Waiters, mut names: Option<FrameNames<'_>>) -> Vec<HungRank> {
         let mut ranks = Vec::new();
         for (process, threads) in &self.last {

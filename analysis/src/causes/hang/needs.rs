@@ -1,6 +1,6 @@
-//! What calls that did not return need of other processes.
+//! Needs of calls that did not return: other processes.
 //!
-//! Where a trace leaves several possibilities, a call needs no more than the least of them. Called by
+//! If a trace has several explanations of a call, the call has the needs of the weakest one. Called by
 //! `HangCollector` at the end of a trace.
 
 use belljar_job::{Channel, Member, ProcessKey};
@@ -16,7 +16,7 @@ const MOST_SENDERS: usize = 4096;
 const MOST_MISSING: usize = 64;
 
 impl PendingOperations<'_> {
-    /// What the last event of a process needs, a call that did not return; `None` if it may return as things are.
+    /// Returns the needs of a process in its last call, which did not return; `None` if the call may return by itself.
     pub(super) fn needs(&self, process: ProcessKey, number: u64, event: &Event) -> Option<Needs> {
         if self.doubtful.contains(&process) {
             return None;
@@ -32,7 +32,7 @@ impl PendingOperations<'_> {
         }
     }
 
-    /// What is needed for all of these operations; `None` if it is nothing or unknown.
+    /// Returns the needs of all of these operations; `None` if there are none, or they are unknown.
     fn needs_of<'p>(
         &self,
         operations: impl Iterator<Item = &'p PendingOperation>,
@@ -89,7 +89,7 @@ impl PendingOperations<'_> {
         })
     }
 
-    /// Groups of processes, of each of which an operation needs one; `None` if it may complete without them.
+    /// Returns groups of processes; the operation needs one process of each. `None` if it may complete without them.
     fn partners(&self, pending: &PendingOperation) -> Option<Vec<Vec<JobRank>>> {
         match pending.what {
             PendingKind::Send(channel) => Some(vec![vec![named(channel.to)]]),

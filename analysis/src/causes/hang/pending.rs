@@ -1,4 +1,4 @@
-//! Operations without a partner, and those that no call has completed.
+//! Pending operations: without a partner, or without a call that completed them.
 //!
 //! Operations are removed when their partners are known and a call completes them. Kept by
 //! `HangCollector`.
@@ -42,7 +42,7 @@ pub(super) enum PendingKind {
     },
 }
 
-/// The members without which a process cannot leave a meeting, whatever the library does.
+/// Members that a process needs in any implementation before it can leave a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartNeeds {
     All,
@@ -107,7 +107,7 @@ impl<'a> PendingOperations<'a> {
         }
     }
 
-    /// Adds the last facts: what is lost in the end leaves its process in doubt.
+    /// Adds the last facts. A lost operation makes its process doubtful.
     pub(super) fn end(&mut self, facts: &[Fact]) {
         for fact in facts {
             match fact {

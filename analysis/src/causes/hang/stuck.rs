@@ -1,4 +1,4 @@
-//! Ranks that are stuck: those that need one that is stuck, or has ended.
+//! Computation of the stuck ranks.
 //!
 //! All waiting ranks are taken for stuck at first. A rank that needs one of a group is not, if a rank of the group is not; this is
 //! repeated until nothing changes (the greatest fixed point). Used by `HangCollector`.
@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HangVerdict, JobRank};
 
-/// What a call needs: one process of each group.
+/// The needs of a call: one process of each group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
     pub(super) all: Vec<Vec<JobRank>>,
 }
 
-/// Processes that wait, and those that have ended MPI.
+/// Waiting processes, and processes that have ended MPI.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     waiting: BTreeMap<JobRank, Needs>,

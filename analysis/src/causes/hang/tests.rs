@@ -150,7 +150,7 @@ fn a_barrier_needs_all_and_a_broadcast_its_root() {
     assert_eq!(hang.verdict, HangVerdict::Deadlock);
     assert_eq!((ranks(&hang), stuck(&hang)), (vec![1, 2], vec![0, 1, 2]));
 
-    // Rank 1 has what it needs, and may send after the broadcast.
+    // The root has called, so rank 1 may return and send.
     let mut job = Ranks::new(3);
     let root = [BUFFER, int(1), BYTE, int(0), WORLD];
     job.enter(0, LATE, "MPI_Bcast", &root);

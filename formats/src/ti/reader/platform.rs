@@ -15,7 +15,7 @@ use quick_xml::events::{BytesStart, Event};
 pub(super) const PLATFORM: &str = "platform.xml";
 /// Most bytes that are read.
 const LONGEST: u64 = 64 << 20;
-/// Elements whose `speed` is that of hosts.
+/// Elements with a `speed` of hosts.
 const HOSTS: [&str; 2] = ["host", "cluster"];
 /// SimGrid's units, with the letter `f` for operations. A number without a unit is in operations.
 const UNITS: [(&str, f64); 7] = [

@@ -52,7 +52,7 @@ named! {
 }
 
 impl PortGroup {
-    /// The group of which an operation also takes a place.
+    /// A second group, whose ports the operation also occupies.
     pub fn wider(self) -> Option<Self> {
         match self {
             Self::Branch | Self::Shift | Self::Lea | Self::Multiply | Self::Divide => {
