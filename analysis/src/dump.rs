@@ -113,7 +113,7 @@ pub fn dump(
             let frames = sites
                 .as_mut()
                 .map_or_else(Vec::new, |sites| sites.frames(&event.site));
-            write_made_at(&event, (&header, &communicators), &frames, format, out)?;
+            write_made_at(&event, &header, &communicators, &frames, format, out)?;
         }
     }
     let state = reader.state().clone();
@@ -135,7 +135,7 @@ pub fn write_event(
     format: DumpFormat,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    write_made_at(event, (header, communicators), &[], format, out)
+    write_made_at(event, header, communicators, &[], format, out)
 }
 
 /// Formats the arguments of a call with their names, as in the lines of a dump: `source=0, tag=2006`. Addresses are omitted, as
@@ -154,7 +154,8 @@ pub fn argument_words(event: &Event) -> String {
 /// Writes the same with the call site.
 fn write_made_at(
     event: &Event,
-    (header, communicators): (&TraceHeader, &Communicators),
+    header: &TraceHeader,
+    communicators: &Communicators,
     frames: &[SiteFrame],
     format: DumpFormat,
     out: &mut dyn io::Write,

@@ -22,19 +22,14 @@ fn events() -> (belljar_trace::TraceHeader, Vec<Event>) {
             let flag = ranks.guests[1].words(&[0]);
             let arguments = [int(ANY), int(7), WORLD, flag, 1];
             let entry = clock + 300 * poll;
-            ranks.call(
-                1,
-                (entry, entry + 120 + 10 * poll),
-                "MPI_Iprobe",
-                &arguments,
-            );
+            ranks.call(1, entry, entry + 120 + 10 * poll, "MPI_Iprobe", &arguments);
         }
         clock += 5000;
         ranks.send(0, (clock - 2000, clock - 1500), 1, 7);
         ranks.receive(1, (clock, clock + 700), 0, 0, 7);
         for poll in 0..2 {
             let entry = clock + 1000 + 500 * poll;
-            ranks.call(1, (entry, entry + 110), "MPI_Wtime", &[]);
+            ranks.call(1, entry, entry + 110, "MPI_Wtime", &[]);
         }
         clock += 3000;
     }
@@ -160,7 +155,7 @@ fn graphs_and_loops_are_the_same() {
         let filter = Filter::default();
         let of = (GraphsOf::default(), false);
         json!(
-            crate::flow_graphs(path, &filter, Detail::Tag, of, TimesMode::Read)
+            crate::flow_graphs(path, &filter, Detail::Tag, of.0, of.1, TimesMode::Read)
                 .unwrap()
                 .0
         )

@@ -200,9 +200,10 @@ impl Survey {
         let names = around.names(header, communicators);
         let (waiting, path) = self.path(finder, &numbers, &names)?;
         let (statistics, state) = crate::dump::finished(statistics, &reader, &self.path, &all)?;
-        let at = || (self.path.as_path(), reader.state().clone());
-        let sites = sites.map(|it| crate::sums::sites::finished(it, at(), &all, frames));
-        let seen = seen_with(&self.path, (&all, of), || Ok(communicators.clone()))?;
+        let sites = sites.map(|it| {
+            crate::sums::sites::finished(it, &self.path, reader.state().clone(), &all, frames)
+        });
+        let seen = seen_with(&self.path, &all, of, || Ok(communicators.clone()))?;
         Ok(Analyses {
             statistics,
             waiting,

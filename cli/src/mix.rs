@@ -301,7 +301,7 @@ impl Mix {
         traced: &mut dyn TrafficProvider,
     ) -> Result<(Vec<Job>, Vec<String>), MixFileError> {
         let folder = path.parent().unwrap_or(Path::new("."));
-        jobs::all(&self.jobs, self.log.as_ref(), self.seed, (folder, traced))
+        jobs::all(&self.jobs, self.log.as_ref(), self.seed, folder, traced)
     }
 }
 

@@ -46,7 +46,8 @@ pub fn import(
     path: &Path,
     format: Option<Format>,
     rates: Rates,
-    (out, name): (&Path, &str),
+    out: &Path,
+    name: &str,
 ) -> Result<Imported, ImportError> {
     let format = match format {
         Some(format) => format,

@@ -253,7 +253,7 @@ impl<'m, E, F: FnMut(Step<'m>) -> Result<(), E>> Teller<'m, F> {
             return Ok(());
         };
         let place = tally.place(collective, self.rank);
-        let steps = self.parts.steps(tally, program, (collective, part), place);
+        let steps = self.parts.steps(tally, program, collective, part, place);
         let members = &program.collectives[collective as usize].members;
         let mut under_way: Vec<(MessageEnd, Message)> = Vec::new();
         let mut counts: BTreeMap<(MessageEnd, u32), u32> = BTreeMap::new();

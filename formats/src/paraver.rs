@@ -139,7 +139,7 @@ impl ParaverCollector {
         let entry = source.picoseconds(call.entry) / 1000;
         self.threads.insert(thread, (row[1], entry));
         if let Some(before) = before.filter(|before| *before < entry) {
-            self.state(row, (before, entry), RUNNING)?;
+            self.state(row, before, entry, RUNNING)?;
         }
         let (group, value) = (names::group(name), u64::from(call.event.function) + 1);
         self.put(entry, EVENT, row, &[group, value])?;
@@ -150,7 +150,7 @@ impl ParaverCollector {
         self.end = self.end.max(exit);
         self.threads.insert(thread, (row[1], exit));
         if entry < exit {
-            self.state(row, (entry, exit), state(name))?;
+            self.state(row, entry, exit, state(name))?;
         }
         self.put(exit, EVENT, row, &[group, 0])?;
         for (sends, records, at) in [(true, &call.begun, entry), (false, &call.done, exit)] {
@@ -180,7 +180,7 @@ impl ParaverCollector {
         self.sorter.push(entry)
     }
 
-    fn state(&mut self, row: Row, (from, to): (u64, u64), state: u64) -> io::Result<()> {
+    fn state(&mut self, row: Row, from: u64, to: u64, state: u64) -> io::Result<()> {
         self.put(from, STATE, row, &[to, state])
     }
 

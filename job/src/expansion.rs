@@ -230,7 +230,7 @@ impl<'a> Expansion<'a> {
         if operation.is_neighborhood() {
             return Ok(None);
         }
-        let call = passed::call(event, operation, collective, (members.len(), rank))?;
+        let call = passed::call(event, operation, collective, members.len(), rank)?;
         let call = self.with_reduction(call, event)?;
         Ok((call.members > 1).then_some((identity, call)))
     }

@@ -31,7 +31,7 @@ impl<K> Default for MainPart<K> {
 
 impl<K: Ord> MainPart<K> {
     /// Adds a call of a process. Times are in picoseconds.
-    pub fn take(&mut self, process: K, function: u16, (entry, exit): (u64, u64)) {
+    pub fn take(&mut self, process: K, function: u16, entry: u64, exit: u64) {
         let bounds = self.0.entry(process).or_insert(Bounds {
             calls: (entry, exit),
             start: None,

@@ -207,7 +207,8 @@ impl Matcher {
         &mut self,
         place: Place,
         operation: OperationId,
-        (from, tag): (Member, i32),
+        from: Member,
+        tag: i32,
         facts: &mut Vec<Fact>,
     ) {
         let posted = self.posted.get_mut(&place);

@@ -138,7 +138,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             facts.push(completed(open, Ending::Well, Completer::Call));
         }
         for (index, completion) in event.completed.iter().enumerate() {
-            self.complete(call, (index, completion), facts);
+            self.complete(call, index, completion, facts);
         }
         if event.meaning().epoch().is_some_and(Epoch::ends_accesses) {
             let target = self.target(event);
@@ -218,14 +218,16 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     ) -> OpenOperation {
         let operation = OperationId(self.next);
         self.next += 1;
-        self.open_as(operation, (origin, what, side), facts)
+        self.open_as(operation, origin, what, side, facts)
     }
 
     /// Begins an operation that has this number.
     fn open_as(
         &mut self,
         operation: OperationId,
-        (origin, what, side): (Origin, Operation, MessageSide),
+        origin: Origin,
+        what: Operation,
+        side: MessageSide,
         facts: &mut Vec<Fact>,
     ) -> OpenOperation {
         facts.push(Fact::Begun {
@@ -240,7 +242,8 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     fn complete(
         &mut self,
         call: ProcessCall<'_>,
-        (index, completion): (usize, &Completion),
+        index: usize,
+        completion: &Completion,
         facts: &mut Vec<Fact>,
     ) {
         let cancelled = completion.status.is_some_and(|status| status.cancelled);

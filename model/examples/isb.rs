@@ -39,7 +39,7 @@ fn main() {
             ("all", &every as &dyn Fn(&Point) -> bool),
             ("49 and 64 nodes", &large),
         ] {
-            said((name, "all", asked), &all, of, |key, point| {
+            said(name, "all", asked, &all, of, |key, point| {
                 theirs.get(key).map(|of| of.at(point))
             });
         }
@@ -66,17 +66,21 @@ fn main() {
         let at = |of: &BTreeMap<(u32, u32), Fitted>, key: &(u32, u32), point: &Point| {
             of.get(key).map(|of| of.at(point.ranks, point.size))
         };
-        said((name, "all", "all"), &all, &every, |key, point| {
+        said(name, "all", "all", &all, &every, |key, point| {
             at(&whole, key, point)
         });
         said(
-            (name, "all", "49 and 64 nodes"),
+            name,
+            "all",
+            "49 and 64 nodes",
             &all,
             &large,
             |key, point| at(&whole, key, point),
         );
         said(
-            (name, "up to 36 nodes", "49 and 64 nodes"),
+            name,
+            "up to 36 nodes",
+            "49 and 64 nodes",
             &all,
             &large,
             |key, point| at(&part, key, point),
@@ -198,7 +202,9 @@ fn published(folder: &Path, name: &str) -> BTreeMap<(u32, u32), Published> {
 }
 
 fn said(
-    (model, to, asked): (&str, &str, &str),
+    model: &str,
+    to: &str,
+    asked: &str,
     all: &Transitions,
     which: &dyn Fn(&Point) -> bool,
     of: impl Fn(&(u32, u32), &Point) -> Option<f64>,

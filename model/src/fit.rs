@@ -209,7 +209,7 @@ fn fit_form(points: &[Point], form: Form) -> Option<FittedForm> {
     let crossed = fitted.crossed(points, &rows, &targets, &squares, least)?;
     let (mut sum, mut count) = (crossed, 1.0);
     for of in [|it: &Point| it.ranks, |it: &Point| it.size] {
-        if let Some(error) = beyond(points, of, form, (&rows, &targets, &weights), least) {
+        if let Some(error) = beyond(points, of, form, &rows, &targets, &weights, least) {
             sum += error;
             count += 1.0;
         }
@@ -224,7 +224,9 @@ fn beyond(
     points: &[Point],
     of: fn(&Point) -> f64,
     form: Form,
-    (rows, targets, weights): (&[Vec<f64>], &[f64], &[f64]),
+    rows: &[Vec<f64>],
+    targets: &[f64],
+    weights: &[f64],
     least: f64,
 ) -> Option<f64> {
     let most = points.iter().map(of).fold(0.0, f64::max);

@@ -123,7 +123,7 @@ pub fn generate(
             _ => GenerateError::Role { rank, ranks },
         })?;
         let class = &model.classes[role];
-        let plan = plan(class, (rank, (f64::from(ranks), size)), most - calls)?;
+        let plan = plan(class, rank, (f64::from(ranks), size), most - calls)?;
         calls += plan.len() as u64;
         plans.push((class, plan));
     }
@@ -135,7 +135,7 @@ pub fn generate(
     let mut events = Vec::with_capacity(usize::try_from(calls).unwrap_or(0));
     for (rank, (class, plan)) in (0..).zip(&plans) {
         let own = RankCalls::new((rank, ranks, size), (&templates, class), &groups, per_node);
-        own.make(plan, (model.start_ps as f64, clock), &mut events);
+        own.make(plan, model.start_ps as f64, clock, &mut events);
     }
     matching::check(&events, &groups)?;
     warnings.extend(uneven(&events));

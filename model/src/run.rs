@@ -180,7 +180,7 @@ impl Run {
             let residuals = traced.calibration.of_thread(*number);
             run.starts.push(thread.start);
             run.steps
-                .push(steps(own, thread, residuals, (rank, &mut *tokens))?);
+                .push(steps(own, thread, residuals, rank, &mut *tokens)?);
         }
         Ok(run)
     }
@@ -191,7 +191,8 @@ fn steps(
     events: Vec<Event>,
     thread: &Thread,
     residuals: &[i64],
-    (rank, tokens): (u32, &mut Tokens),
+    rank: u32,
+    tokens: &mut Tokens,
 ) -> Result<Vec<RunCall>, RunError> {
     let mut calls = thread.calls.iter().zip(residuals).peekable();
     let mut steps = Vec::with_capacity(events.len());

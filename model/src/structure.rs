@@ -264,7 +264,9 @@ impl Structure {
         follow(
             &self.nodes,
             &numbers,
-            (&mut at, Turns::default(), 0),
+            &mut at,
+            Turns::default(),
+            0,
             &mut reading,
         )
         .then_some(())?;
@@ -307,7 +309,9 @@ fn sound(nodes: &[StructureNode], seen: &mut (Vec<bool>, Vec<bool>), depth: u32)
 fn follow(
     nodes: &[StructureNode],
     numbers: &[u32],
-    (at, turns, depth): (&mut usize, Turns, u32),
+    at: &mut usize,
+    turns: Turns,
+    depth: u32,
     reading: &mut ParsedSequence,
 ) -> bool {
     if depth > DEEPEST {
@@ -331,7 +335,7 @@ fn follow(
                     && begins(body, *next)
                 {
                     begun = reading.calls.len();
-                    if !follow(body, numbers, (at, turns.within(turn), depth + 1), reading) {
+                    if !follow(body, numbers, at, turns.within(turn), depth + 1, reading) {
                         return false;
                     }
                     turn += 1;

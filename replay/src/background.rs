@@ -112,7 +112,7 @@ impl Background {
         let player = Player::new(job, |job| {
             let timing = Timing::Replayed(&job.calibration.residuals);
             let network = Box::new(network);
-            Engine::new(&job.program, network, spans, (&hosts, scale), timing).without_times()
+            Engine::new(&job.program, network, spans, &hosts, scale, timing).without_times()
         });
         let mut background = Self {
             player,

@@ -213,7 +213,8 @@ impl<'p, 'r, N: Network + ?Sized> Engine<'p, 'r, N> {
         program: &'p Program,
         network: Box<N>,
         spans: Spans,
-        (hosts, scale): (&[u32], f64),
+        hosts: &[u32],
+        scale: f64,
         timing: Timing<'r>,
     ) -> Self {
         let threads = program.threads.iter().map(ThreadState::new).collect();

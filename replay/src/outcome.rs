@@ -113,10 +113,10 @@ impl Outcome {
                     exit,
                     waited,
                 } = *times;
-                own.take((entry, exit));
-                own_were.take(was);
-                main.take(thread.process, call.function, (entry, exit));
-                main_were.take(thread.process, call.function, was);
+                own.take(entry, exit);
+                own_were.take(was.0, was.1);
+                main.take(thread.process, call.function, entry, exit);
+                main_were.take(thread.process, call.function, was.0, was.1);
                 let inside = exit.saturating_sub(entry);
                 add(&mut rank.mpi_ps, inside);
                 add(&mut rank.traced_mpi_ps, call.inside);
@@ -202,14 +202,14 @@ fn unfinished(of: &Unfinished) -> Stuck {
 struct CallExtent(Option<(u64, u64)>);
 
 impl CallExtent {
-    fn take(&mut self, (entry, exit): (u64, u64)) {
+    fn take(&mut self, entry: u64, exit: u64) {
         let (first, last) = self.0.unwrap_or((entry, exit));
         self.0 = Some((first.min(entry), last.max(exit)));
     }
 
     fn join(&mut self, other: Self) {
         if let Some(other) = other.0 {
-            self.take(other);
+            self.take(other.0, other.1);
         }
     }
 

@@ -211,7 +211,9 @@ pub(crate) fn engine<'p, 'r>(
         }
     };
     let place = (setting.hosts.as_slice(), setting.scale);
-    Ok(Engine::new(program, network, spans, place, timing))
+    Ok(Engine::new(
+        program, network, spans, place.0, place.1, timing,
+    ))
 }
 
 /// Returns the bytes of the largest message that a program sends, and of the largest piece of a collective operation.

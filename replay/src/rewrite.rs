@@ -24,7 +24,7 @@ struct Bend<'a> {
 impl Bend<'_> {
     /// Returns the replayed times of the program's next call with these traced times. Calls that took no time may have the same times: they are
     /// taken in their order.
-    fn call(&mut self, (entry, exit): (u64, u64)) -> Option<(u64, u64)> {
+    fn call(&mut self, entry: u64, exit: u64) -> Option<(u64, u64)> {
         let first = self.were.partition_point(|were| were.0 < entry);
         let from = first.max(self.next);
         let same = self.were.get(from..)?.iter();
@@ -93,7 +93,7 @@ pub fn write_trace(
         let were = (of(event.entry), event.exit.map(of));
         let (entry, exit) = bend.map_or(were, |bend| {
             let own = were.1.filter(|_| event.depth == 0);
-            match own.and_then(|exit| bend.call((were.0, exit))) {
+            match own.and_then(|exit| bend.call(were.0, exit)) {
                 Some((entry, exit)) => (entry, Some(exit)),
                 None => (bend.of(were.0), were.1.map(|exit| bend.of(exit))),
             }
@@ -134,9 +134,9 @@ mod tests {
             are: &are,
             next: 0,
         };
-        let calls = [(0, 0), (0, 0), (0, 0), (5, 5)].map(|call| bend.call(call));
+        let calls = [(0, 0), (0, 0), (0, 0), (5, 5)].map(|call| bend.call(call.0, call.1));
         assert_eq!(calls, are.map(Some));
-        assert_eq!(bend.call((5, 5)), None);
+        assert_eq!(bend.call(5, 5), None);
     }
 
     #[test]

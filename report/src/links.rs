@@ -98,7 +98,8 @@ pub(crate) fn read(path: &Path) -> Result<Loads, ReportError> {
     }
     Ok(loads(
         sums,
-        (first, step * joined as f64),
+        first,
+        step * joined as f64,
         windows.div_ceil(joined),
         left_out,
     ))
@@ -140,7 +141,8 @@ fn busiest(path: &Path) -> Result<(BTreeMap<String, Sums>, usize), ReportError> 
 
 fn loads(
     sums: BTreeMap<String, Sums>,
-    (first, step): (f64, f64),
+    first: f64,
+    step: f64,
     windows: u64,
     left_out: usize,
 ) -> Loads {

@@ -61,7 +61,8 @@ impl Fabric {
     fn between(
         &mut self,
         topology: &Topology,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
         salt: u64,
         load: &dyn Fn(u32) -> u64,
     ) -> Way {
@@ -72,9 +73,7 @@ impl Fabric {
         }
         let load = |link: LinkId, direction: Direction| load(number(link, direction));
         let frame = headers(from, to);
-        let path = self
-            .paths
-            .between(topology, from, to, (&frame, salt), &load);
+        let path = self.paths.between(topology, from, to, &frame, salt, &load);
         let way: Way = path
             .into_iter()
             .map(|(link, direction)| number(link, direction))
@@ -96,7 +95,7 @@ impl Router for Fabric {
         for (salt, flow) in (0..).zip(&placed.traffic.flows) {
             let pair = [flow.from, flow.to].map(|rank| placed.places[rank as usize]);
             let load = |link| placed.loads.of(link) + own.get(&link).copied().unwrap_or(0);
-            let way = self.between(placed.topology, (pair[0], pair[1]), salt, &load);
+            let way = self.between(placed.topology, pair[0], pair[1], salt, &load);
             if self.looks_at_load {
                 for link in way.iter() {
                     *own.entry(*link).or_default() += flow.rate;
@@ -158,7 +157,7 @@ impl Router for Greedy {
                 shares.fold(0.0, f64::max)
             };
             let tried = self.several.iter_mut();
-            let tried = tried.map(|router| router.between(placed.topology, (from, to), 0, &|_| 0));
+            let tried = tried.map(|router| router.between(placed.topology, from, to, 0, &|_| 0));
             let way = tried.min_by(|one, other| busiest(one).total_cmp(&busiest(other)));
             let way = way.unwrap_or_else(|| Arc::from([]));
             for link in way.iter() {

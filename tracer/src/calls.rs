@@ -182,7 +182,8 @@ impl OpenCalls {
         place: CallPosition,
         return_address: u64,
         event: Event,
-        (handles, kept): (Vec<u64>, [u64; 6]),
+        handles: Vec<u64>,
+        kept: [u64; 6],
     ) -> Displaced {
         let key = (space, place);
         let abandoned = self.take(key);

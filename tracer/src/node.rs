@@ -264,7 +264,8 @@ impl NodeTracer {
             place,
             return_address,
             event,
-            (handles, registers.kept()),
+            handles,
+            registers.kept(),
         );
         if let Some(call) = displaced.abandoned {
             self.counters.warnings.abandoned += 1;
@@ -292,7 +293,7 @@ impl NodeTracer {
         }
         event.result = result(&event, registers.gpr[RAX]);
         if let Some(process) = self.processes.get_mut(&space) {
-            process.leave(&mut event, (&handles, &posted), Reader(memory));
+            process.leave(&mut event, &handles, &posted, Reader(memory));
             event.rank = process.rank();
             if let Some(info) = self.known.get_mut(process.number as usize) {
                 info.rank = process.rank();

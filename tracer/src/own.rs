@@ -87,7 +87,8 @@ impl NodeTracer {
     /// Handles the arrival at probe number `number` of the user.
     pub(crate) fn begin_own(
         &mut self,
-        (at, vcpu): (u64, u32),
+        at: u64,
+        vcpu: u32,
         number: u32,
         registers: &MagicRegisters,
         memory: &dyn GuestMemory,
@@ -100,7 +101,7 @@ impl NodeTracer {
         if probe.purpose.is_recorded() && !self.selection.is_within(at) {
             return;
         }
-        let mut record = self.own_record((at, vcpu), number, registers, memory);
+        let mut record = self.own_record(at, vcpu, number, registers, memory);
         if probe.purpose != ProbePurpose::User {
             return self.begin_message(probe, record, registers, memory);
         }
@@ -159,7 +160,8 @@ impl NodeTracer {
 
     fn own_record(
         &mut self,
-        (at, vcpu): (u64, u32),
+        at: u64,
+        vcpu: u32,
         probe: u32,
         registers: &MagicRegisters,
         memory: &dyn GuestMemory,
@@ -168,7 +170,7 @@ impl NodeTracer {
         let (stacks, place) = place(registers, registers.gpr[RSP]);
         let process = self.processes.get(&space);
         let launched = self.launched.get(&space).map(|launched| launched.rank);
-        let caller = self.own.come_to(space, (stacks, place), at);
+        let caller = self.own.come_to(space, stacks, place, at);
         let user = stacks != KERNEL;
         let within = user.then(|| self.open.outermost(space, place)).flatten();
         let site = match user {

@@ -177,7 +177,7 @@ fn all_stages(stages: &Stages) -> Result<()> {
             std::thread::scope(|scope| {
                 let machine = scope
                     .spawn(|| stages.time("kvm", || in_machine(&programs, &binary, &[], form)));
-                let on_host = || on_host(&programs, END_TO_END, &binary, (&[], form));
+                let on_host = || on_host(&programs, END_TO_END, &binary, &[], form);
                 stages.time("end to end", on_host)?;
                 join(machine)
             })
@@ -264,7 +264,7 @@ const WHOLE_ROOTS: &str = "BELLJAR_ROOTS";
 fn end_to_end(groups: &[Group], more: &[(&str, &str)]) -> Result<()> {
     let binary = prepare(groups)?;
     let programs = TestPrograms::build()?;
-    on_host(&programs, groups, &binary, (more, OutputForm::Plain))?;
+    on_host(&programs, groups, &binary, more, OutputForm::Plain)?;
     if groups.contains(&Group::Kvm) {
         in_machine(&programs, &binary, more, OutputForm::Plain)?;
     }
@@ -299,7 +299,8 @@ fn on_host(
     programs: &TestPrograms,
     groups: &[Group],
     binary: &str,
-    (more, output): (&[(&str, &str)], OutputForm),
+    more: &[(&str, &str)],
+    output: OutputForm,
 ) -> Result<()> {
     let groups = groups.iter().copied();
     let groups: Vec<_> = groups.filter(|group| *group != Group::Kvm).collect();

@@ -82,7 +82,8 @@ pub(crate) fn analysed(analysis: &str, path: &Path) -> Result<String, TraceError
         "read-graph" | "count-graph" => {
             let of = (GraphsOf::Classes, true);
             let times = times(analysis);
-            let (graphs, _) = flow_graphs(path, &Filter::default(), Detail::Peer, of, times)?;
+            let (graphs, _) =
+                flow_graphs(path, &Filter::default(), Detail::Peer, of.0, of.1, times)?;
             Ok(format!("{} graphs", graphs.graphs.len()))
         }
         "read-loops" | "count-loops" => {

@@ -164,7 +164,7 @@ impl<'a> EfficiencyCollector<'a> {
         let time = |cycles: u64| frequency.time_of(cycles).as_ps();
         let key = (event.node, event.process);
         let (entry, exit) = (time(event.entry), time(event.exit.unwrap_or(event.entry)));
-        self.main.take(key, event.function, (entry, exit));
+        self.main.take(key, event.function, entry, exit);
         let process = self.processes.entry(key).or_insert(ProcessTimes {
             thread: event.thread,
             left: entry,

@@ -120,8 +120,7 @@ fn graphs_and_loops_are_the_same_without_times() {
     assert!(counted.untimed && !timed.untimed);
     agree(&timed, &counted);
     let graphs = |path: &Path, times| {
-        let of = (GraphsOf::Classes, true);
-        flow_graphs(path, &filter, Detail::Peer, of, times)
+        flow_graphs(path, &filter, Detail::Peer, GraphsOf::Classes, true, times)
             .unwrap()
             .0
     };

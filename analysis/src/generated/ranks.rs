@@ -56,11 +56,12 @@ impl Ranks {
     pub(crate) fn call(
         &mut self,
         rank: usize,
-        (entry, exit): (u64, u64),
+        entry: u64,
+        exit: u64,
         name: &str,
         arguments: &[u64],
     ) {
-        self.call_and(rank, (entry, exit), name, arguments, |_| {});
+        self.call_and(rank, entry, exit, name, arguments, |_| {});
     }
 
     /// Makes a call of a rank at `entry` that does not return.
@@ -74,7 +75,8 @@ impl Ranks {
     pub(crate) fn call_and(
         &mut self,
         rank: usize,
-        (entry, exit): (u64, u64),
+        entry: u64,
+        exit: u64,
         name: &str,
         arguments: &[u64],
         does: impl FnOnce(&mut Guest),
@@ -92,7 +94,7 @@ impl Ranks {
     /// Sends a blocking message of four bytes.
     pub(crate) fn send(&mut self, rank: usize, times: (u64, u64), to: u32, tag: u32) {
         let arguments = [BUFFER, int(4), BYTE, int(to as i32), int(tag as i32), WORLD];
-        self.call(rank, times, "MPI_Send", &arguments);
+        self.call(rank, times.0, times.1, "MPI_Send", &arguments);
     }
 
     /// Receives a message from `source` with `tag`, in a blocking call that asks for `asks`.
@@ -114,7 +116,7 @@ impl Ranks {
             WORLD,
             status,
         ];
-        self.call_and(rank, times, "MPI_Recv", &arguments, |guest| {
+        self.call_and(rank, times.0, times.1, "MPI_Recv", &arguments, |guest| {
             guest.put_status(status, source as i32, tag as i32, 4);
         });
     }

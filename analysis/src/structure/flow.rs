@@ -220,7 +220,8 @@ pub fn flow_graphs(
     path: &Path,
     filter: &Filter,
     detail: Detail,
-    (of, folded): (GraphsOf, bool),
+    of: GraphsOf,
+    folded: bool,
     times: TimesMode,
 ) -> Result<(FlowGraphs, TraceState), TraceError> {
     let mut reader = times.open(path)?;

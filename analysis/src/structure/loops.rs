@@ -325,7 +325,7 @@ pub fn loops(
     all: bool,
     times: TimesMode,
 ) -> Result<(LoopStructure, TraceState), TraceError> {
-    let measured = measured(path, filter, (detail, all), times)?;
+    let measured = measured(path, filter, detail, all, times)?;
     let (header, communicators) = (&measured.header, &measured.communicators);
     Ok((
         measured.measure.finish(header, communicators),
@@ -344,7 +344,8 @@ struct MeasuredTrace {
 fn measured(
     path: &Path,
     filter: &Filter,
-    (detail, all): (Detail, bool),
+    detail: Detail,
+    all: bool,
     times: TimesMode,
 ) -> Result<MeasuredTrace, TraceError> {
     let mut reader = times.open(path)?;
@@ -379,7 +380,7 @@ fn measured(
 pub fn phases(path: &Path) -> Result<Phases, TraceError> {
     let everything = Filter::default();
     let wanted = (Detail::default(), false);
-    let measured = measured(path, &everything, wanted, TimesMode::Read)?;
+    let measured = measured(path, &everything, wanted.0, wanted.1, TimesMode::Read)?;
     let (header, communicators) = (&measured.header, &measured.communicators);
     Ok(measured.measure.phases(header, communicators))
 }

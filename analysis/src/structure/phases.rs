@@ -73,14 +73,14 @@ impl Phases {
     }
 
     /// Returns the phase of a process's first thread at a cycle.
-    pub(crate) fn at(&self, (node, process): (u32, u32), cycles: u64) -> ProgramPhase {
+    pub(crate) fn at(&self, node: u32, process: u32, cycles: u64) -> ProgramPhase {
         let threads = (node, process, 0)..=(node, process, u32::MAX);
         let first = self.threads.range(threads).next();
         first.map_or(ProgramPhase::Before, |(_, stretch)| stretch.phase(cycles))
     }
 
     /// Returns the main loop's entry and end in a process's first thread, in cycles.
-    pub(crate) fn main_loop(&self, (node, process): (u32, u32)) -> Option<(u64, u64)> {
+    pub(crate) fn main_loop(&self, node: u32, process: u32) -> Option<(u64, u64)> {
         let threads = (node, process, 0)..=(node, process, u32::MAX);
         let (_, stretch) = self.threads.range(threads).next()?;
         Some((stretch.entered, stretch.left))
@@ -188,7 +188,7 @@ impl InPhase {
 
     /// True if a process is in it at a cycle.
     pub(crate) fn has_at(&self, process: (u32, u32), cycles: u64) -> bool {
-        self.phases.at(process, cycles) == self.wanted
+        self.phases.at(process.0, process.1, cycles) == self.wanted
     }
 }
 

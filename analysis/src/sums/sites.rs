@@ -126,13 +126,14 @@ pub fn call_sites(
     for event in reader.by_ref() {
         collector.observe(&event, filter.wants(&event, &header));
     }
-    finished(collector, (path, reader.state().clone()), filter, frames)
+    finished(collector, path, reader.state().clone(), filter, frames)
 }
 
 /// Completes the sites of a trace, after `collector` has seen all events, with those of the files next to the trace.
 pub(crate) fn finished(
     collector: SiteCollector<'_>,
-    (path, mut state): (&Path, TraceState),
+    path: &Path,
+    mut state: TraceState,
     filter: &Filter,
     frames: u8,
 ) -> Result<(CallSites, TraceState), TraceError> {

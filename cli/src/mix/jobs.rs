@@ -160,15 +160,16 @@ pub(super) fn all(
     groups: &[JobGroup],
     log: Option<&LogSource>,
     seed: u64,
-    (folder, traced): (&Path, &mut dyn TrafficProvider),
+    folder: &Path,
+    traced: &mut dyn TrafficProvider,
 ) -> Result<(Vec<Job>, Vec<String>), MixFileError> {
     let (mut jobs, mut said) = (Vec::new(), Vec::new());
     for (number, group) in (0..).zip(groups) {
         let random = Random::new(Seed(seed), "jobs", number);
-        of_group(group, random, (folder, traced), &mut jobs)?;
+        of_group(group, random, folder, traced, &mut jobs)?;
     }
     if let Some(log) = log {
-        said.extend(of_log(log, (folder, traced), &mut jobs)?);
+        said.extend(of_log(log, folder, traced, &mut jobs)?);
     }
     if jobs.is_empty() {
         return Err(value(
@@ -183,7 +184,8 @@ pub(super) fn all(
 fn of_group(
     group: &JobGroup,
     mut random: Random,
-    (folder, traced): (&Path, &mut dyn TrafficProvider),
+    folder: &Path,
+    traced: &mut dyn TrafficProvider,
     jobs: &mut Vec<Job>,
 ) -> Result<(), MixFileError> {
     let key = |name: &str| format!("jobs {}: {name}", group.name);
@@ -246,7 +248,8 @@ fn of_group(
 
 fn of_log(
     source: &LogSource,
-    (folder, traced): (&Path, &mut dyn TrafficProvider),
+    folder: &Path,
+    traced: &mut dyn TrafficProvider,
     jobs: &mut Vec<Job>,
 ) -> Result<Vec<String>, MixFileError> {
     let path = folder.join(&source.file);

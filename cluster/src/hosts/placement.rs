@@ -56,7 +56,7 @@ pub(super) fn place_nodes(
     // Every node counts as the largest one, so that all fit.
     let memory = plan.kinds().iter().map(|kind| kind.memory).max();
     let likely = plan.likely_memory(memory.unwrap_or(0));
-    place((&plan.topology, plan.nodes), likely, hosts, &wishes.place)
+    place(&plan.topology, plan.nodes, likely, hosts, &wishes.place)
 }
 
 /// The host number for each node; `wishes` take precedence.
@@ -64,7 +64,8 @@ pub(super) fn place_nodes(
 /// # Errors
 /// See [`PlacementError`].
 pub fn place(
-    (topology, nodes): (&Topology, u32),
+    topology: &Topology,
+    nodes: u32,
     memory: u64,
     hosts: &[Capacity],
     wishes: &BTreeMap<String, String>,
@@ -257,7 +258,8 @@ mod tests {
     fn neighbours_share_a_host_and_processors_count() {
         let topology = topology(12, 4);
         let placed = place(
-            (&topology, topology.hosts()),
+            &topology,
+            topology.hosts(),
             1,
             &hosts(&[1, 1, 1], None),
             &wishes(&[]),
@@ -266,7 +268,8 @@ mod tests {
         assert_eq!(placed, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
         assert_eq!(shared_switches(&topology, &placed), 0);
         let placed = place(
-            (&topology, topology.hosts()),
+            &topology,
+            topology.hosts(),
             1,
             &hosts(&[2, 4], None),
             &wishes(&[]),
@@ -274,7 +277,8 @@ mod tests {
         .unwrap();
         assert_eq!(placed, [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]);
         let placed = place(
-            (&topology, topology.hosts()),
+            &topology,
+            topology.hosts(),
             1,
             &hosts(&[1, 1], None),
             &wishes(&[]),
@@ -291,10 +295,11 @@ mod tests {
             ..hosts(&[16], None).remove(0)
         };
         let hosts = [small, hosts(&[1, 1], None).remove(1)];
-        let placed = place((&topology, topology.hosts()), 1 << 30, &hosts, &wishes(&[])).unwrap();
+        let placed = place(&topology, topology.hosts(), 1 << 30, &hosts, &wishes(&[])).unwrap();
         assert_eq!(placed, [0, 1, 1, 1]);
         let error = place(
-            (&topology, topology.hosts()),
+            &topology,
+            topology.hosts(),
             1 << 30,
             &hosts[..1],
             &wishes(&[]),
@@ -308,7 +313,7 @@ mod tests {
         let topology = topology(4, 2);
         let hosts = hosts(&[1, 1], None);
         let placed =
-            |list: &[(&str, &str)]| place((&topology, topology.hosts()), 1, &hosts, &wishes(list));
+            |list: &[(&str, &str)]| place(&topology, topology.hosts(), 1, &hosts, &wishes(list));
         assert_eq!(placed(&[("h1", "0,2-2")]).unwrap(), [1, 0, 1, 0]);
         assert_eq!(placed(&[("h1", "0-3")]).unwrap(), [1, 1, 1, 1]);
         for (host, nodes) in [

@@ -33,7 +33,7 @@ impl Parameters {
     }
 
     /// Writes the functions of the time from one call site to another, converted from picoseconds to nanoseconds.
-    pub(super) fn times(&mut self, (from, to): (u32, u32), values: &Values) {
+    pub(super) fn times(&mut self, from: u32, to: u32, values: &Values) {
         for (part, function) in (0..).zip(values.functions()) {
             let to = u64::from(to) + part * PART;
             let _ = writeln!(self.times, "{from} {to} 1 {}", line(function, 1e-3));

@@ -109,7 +109,7 @@ impl Tables {
         let first = self.calls.len();
         for (number, call) in (first..).zip(&class.calls) {
             let event = &templates[call.template as usize];
-            self.call((first, number), call, event, parameters)?;
+            self.call(first, number, call, event, parameters)?;
         }
         self.classes.push(format!(
             "{{ {steps}, {}, {first_loop}, {}, {first} }}",
@@ -156,7 +156,8 @@ impl Tables {
 
     fn call(
         &mut self,
-        (first, number): (usize, usize),
+        first: usize,
+        number: usize,
         call: &CallModel,
         event: &Event,
         parameters: &mut Parameters,
@@ -191,7 +192,7 @@ impl Tables {
         for times in &call.times {
             let from = times.after.map_or(0, |after| first as u32 + after + 1);
             let to = number as u32 + 1;
-            parameters.times((from, to), &times.before);
+            parameters.times(from, to, &times.before);
             let values = self.values(&times.before, to);
             self.times.push(format!("{{ {from}, {values} }}"));
         }

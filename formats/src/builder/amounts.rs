@@ -217,7 +217,7 @@ pub(crate) fn write_out(event: &mut Event) {
 mod tests {
     use super::*;
 
-    fn bytes(operation: Operation, (sent, received): (u64, u64), rank: u32) -> [Option<u64>; 2] {
+    fn bytes(operation: Operation, sent: u64, received: u64, rank: u32) -> [Option<u64>; 2] {
         let part = CollectiveAmounts {
             operation,
             sent,
@@ -251,7 +251,11 @@ mod tests {
         ];
         for (operation, told, rank, expected) in all {
             let expected = expected.map(Some);
-            assert_eq!(bytes(operation, told, rank), expected, "{operation:?}");
+            assert_eq!(
+                bytes(operation, told.0, told.1, rank),
+                expected,
+                "{operation:?}"
+            );
         }
     }
 
@@ -266,7 +270,7 @@ mod tests {
         };
         let (sent, received) = part.amounts(Counting::Buffers);
         let place = crate::builder::layout::place(0, 1);
-        let mut event = crate::builder::calls::blank(place, 0, (0, None));
+        let mut event = crate::builder::calls::blank(place, 0, 0, None);
         let part = belljar_trace::Collective {
             operation: None,
             phase: belljar_trace::Phase::Done,

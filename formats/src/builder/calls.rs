@@ -40,11 +40,7 @@ pub(crate) struct ImportedThread {
 }
 
 /// Creates a call with only its caller and its times.
-pub(crate) fn blank(
-    place: ImportedThread,
-    function: u16,
-    (entry, exit): (u64, Option<u64>),
-) -> Event {
+pub(crate) fn blank(place: ImportedThread, function: u16, entry: u64, exit: Option<u64>) -> Event {
     Event {
         node: place.node,
         vcpu: 0,

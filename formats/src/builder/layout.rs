@@ -136,12 +136,13 @@ impl Layout {
     pub(crate) fn opening<E>(
         &self,
         functions: &Functions,
-        (place, at): (ImportedThread, u64),
+        place: ImportedThread,
+        at: u64,
         mut to: impl FnMut(&Event) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut tell = |name: &str, fact: Fact| {
             let function = functions.number(name).unwrap_or(u16::MAX);
-            let mut event = blank(place, function, (at, Some(at)));
+            let mut event = blank(place, function, at, Some(at));
             (event.depth, event.selected) = (1, false);
             event.communicator = Some(WORLD);
             event.fact = Some(fact);

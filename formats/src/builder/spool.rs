@@ -175,7 +175,7 @@ mod tests {
                     rank,
                 };
                 let entry = turn * 10 + u64::from(rank);
-                let mut event = blank(place, 1, (entry, Some(entry + 3)));
+                let mut event = blank(place, 1, entry, Some(entry + 3));
                 event.details.0 = Some(Box::new(Details {
                     window: Some(rank),
                     ..Details::default()

@@ -48,11 +48,13 @@ pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, Im
             let ranks = file.ranks;
             for rank in 0..ranks {
                 let operations = file.rank(rank)?;
-                sink.rank((rank, ranks), &operations)?;
+                sink.rank(rank, ranks, &operations)?;
             }
             ranks
         }
-        None => text::read(path, |rank, operations| sink.rank(rank, operations))?,
+        None => text::read(path, |rank, operations| {
+            sink.rank(rank.0, rank.1, operations)
+        })?,
     };
     let clock = Frequency::from_hz(TICKS_PER_SECOND);
     let clock = clock.unwrap_or_else(|| unreachable!("it is not zero"));
@@ -101,7 +103,8 @@ impl Sink {
     /// Adds a rank's operations, out of `ranks` ranks.
     fn rank(
         &mut self,
-        (rank, ranks): (u32, u32),
+        rank: u32,
+        ranks: u32,
         operations: &RankSchedule,
     ) -> Result<(), ImportError> {
         let layout = Layout::new(ranks);
@@ -110,7 +113,8 @@ impl Sink {
             layout::place(rank, ranks),
             operations,
             &layout,
-            to,
+            to.0,
+            to.1,
             &mut self.counts,
         )
     }

@@ -42,7 +42,8 @@ impl PartStepsCache {
         &mut self,
         tally: &Tally<'_>,
         program: &Program,
-        (collective, part): (u32, u32),
+        collective: u32,
+        part: u32,
         place: u32,
     ) -> PartSteps {
         match &program.parts[part as usize] {

@@ -135,7 +135,7 @@ impl Archive {
                 }
                 let mut reading = LocationReader::new(self, (place, &local), (spool, counts));
                 let events = self.definitions.events(*location);
-                reading.read(&file("evt"), (*location, events))?;
+                reading.read(&file("evt"), *location, events)?;
             }
             *number += 1;
         }

@@ -66,7 +66,7 @@ pub(crate) fn call(call: &ExportedCall, tell: &mut Tell<'_>) {
                 sent,
                 received,
                 ..
-            } => accessed(*access, *other, (*sent, *received), tell),
+            } => accessed(*access, *other, *sent, *received, tell),
             _ => {}
         }
     }
@@ -97,7 +97,7 @@ fn collective(collected: &Collected, tell: &mut Tell<'_>) {
     }
 }
 
-fn accessed(access: Access, other: Other, (sent, received): (u64, u64), tell: &mut Tell<'_>) {
+fn accessed(access: Access, other: Other, sent: u64, received: u64, tell: &mut Tell<'_>) {
     let side = if access == Access::Get { "from" } else { "to" };
     tell(side, number(other.member.rank.into()));
     tell("bytes sent", number(sent));

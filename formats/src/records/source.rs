@@ -213,7 +213,7 @@ impl Source {
             } => {
                 let message = self.numbers.begin(operation, &what, next);
                 if let Some(call) = call {
-                    self.begin(call, (operation, message), origin, what);
+                    self.begin(call, operation, message, origin, what);
                 }
             }
             Fact::Named { receive, channel } => self.name(receive, channel),
@@ -235,7 +235,7 @@ impl Source {
                 }
                 match (call, pending) {
                     (Some(call), Some(pending)) => {
-                        self.complete(call, (operation, pending), nothing, by);
+                        self.complete(call, operation, pending, nothing, by);
                     }
                     _ => self.numbers.forget(operation),
                 }

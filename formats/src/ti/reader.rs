@@ -82,7 +82,7 @@ pub(crate) fn import(
     for rank in 0..count {
         spool.begin_thread();
         let place = layout::place(rank, count);
-        layout.opening(&functions, (place, 0), |event| spool.push(event))?;
+        layout.opening(&functions, place, 0, |event| spool.push(event))?;
         let to = (&functions, &mut spool);
         let mut rank = RankReader::new((place, count), Pace::new(clock, speed), to);
         match &sources {

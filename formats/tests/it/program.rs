@@ -59,7 +59,7 @@ pub(crate) fn small(folder: &Path) -> PathBuf {
 pub(crate) fn calls() -> Vec<Event> {
     let mut calls = Vec::new();
     for rank in [0, 1] {
-        calls.push(call(rank, "MPI_Init", (100, 200), |event| {
+        calls.push(call(rank, "MPI_Init", 100, 200, |event| {
             let name = Some("small".to_owned());
             let size = Some(2);
             event.fact = Some(Fact::Launch(Launch { name, size }));
@@ -68,20 +68,20 @@ pub(crate) fn calls() -> Vec<Event> {
     messages(&mut calls);
     for rank in [0, 1] {
         let name = if rank == 0 { "MPI_Bcast" } else { "MPI_Ibcast" };
-        calls.push(call(rank, name, (1000, 1100), |event| {
+        calls.push(call(rank, name, 1000, 1100, |event| {
             let phase = if rank == 0 { Phase::Done } else { Phase::Begun };
             event.collectives.push(broadcast(phase));
             event.started.extend((rank == 1).then_some(9));
         }));
     }
-    calls.push(call(1, "MPI_Wait", (1200, 1300), |event| {
+    calls.push(call(1, "MPI_Wait", 1200, 1300, |event| {
         event.completed.push(completion(9, None, 0));
     }));
     windows(&mut calls);
-    calls.push(call(1, "MPI_Finalize", (3000, 3100), |_| {}));
+    calls.push(call(1, "MPI_Finalize", 3000, 3100, |_| {}));
     calls.push(Event {
         exit: None,
-        ..call(0, "MPI_Finalize", (3000, 3100), |_| {})
+        ..call(0, "MPI_Finalize", 3000, 3100, |_| {})
     });
     calls
 }
@@ -89,22 +89,22 @@ pub(crate) fn calls() -> Vec<Event> {
 /// A message sent and one received by requests from any source; one received without a known source; one cancelled request.
 fn messages(calls: &mut Vec<Event>) {
     let receive = |peer, tag| transfer(Direction::Receive, peer, tag);
-    calls.push(call(0, "MPI_Send", (300, 350), |event| {
+    calls.push(call(0, "MPI_Send", 300, 350, |event| {
         let mut sent = transfer(Direction::Send, Peer::Rank(1), Some(5));
         sent.phase = Phase::Done;
         event.transfers.push(sent);
         event.site = site();
     }));
-    calls.push(call(1, "MPI_Irecv", (300, 360), |event| {
+    calls.push(call(1, "MPI_Irecv", 300, 360, |event| {
         event.transfers.push(receive(Peer::Any, None));
         event.started.push(7);
     }));
-    calls.push(call(1, "MPI_Isend", (370, 380), |event| {
+    calls.push(call(1, "MPI_Isend", 370, 380, |event| {
         let sent = transfer(Direction::Send, Peer::Rank(0), Some(6));
         event.transfers.push(sent);
         event.started.push(8);
     }));
-    calls.push(call(1, "MPI_Waitall", (390, 400), |event| {
+    calls.push(call(1, "MPI_Waitall", 390, 400, |event| {
         let status = Status {
             observed: false,
             source: Peer::Rank(0),
@@ -115,16 +115,16 @@ fn messages(calls: &mut Vec<Event>) {
         event.completed.push(completion(7, Some(status), 1000));
         event.completed.push(completion(8, None, 0));
     }));
-    calls.push(call(0, "MPI_Recv", (390, 410), |event| {
+    calls.push(call(0, "MPI_Recv", 390, 410, |event| {
         let mut received = receive(Peer::Any, Some(6));
         received.phase = Phase::Done;
         event.transfers.push(received);
     }));
-    calls.push(call(0, "MPI_Irecv", (420, 430), |event| {
+    calls.push(call(0, "MPI_Irecv", 420, 430, |event| {
         event.transfers.push(receive(Peer::Rank(1), Some(1)));
         event.started.push(3);
     }));
-    calls.push(call(0, "MPI_Wait", (440, 450), |event| {
+    calls.push(call(0, "MPI_Wait", 440, 450, |event| {
         let status = Status {
             observed: false,
             source: Peer::Any,
@@ -161,11 +161,11 @@ fn windows(calls: &mut Vec<Event>) {
         })
     };
     for rank in [0, 1] {
-        calls.push(call(rank, "MPI_Win_create", (2000, 2100), |event| {
+        calls.push(call(rank, "MPI_Win_create", 2000, 2100, |event| {
             event.details = details();
         }));
     }
-    calls.push(call(0, "MPI_Put", (2200, 2300), |event| {
+    calls.push(call(0, "MPI_Put", 2200, 2300, |event| {
         event.details = details();
         let mut put = transfer(Direction::Send, Peer::Rank(1), None);
         put.phase = Phase::Done;
@@ -173,13 +173,13 @@ fn windows(calls: &mut Vec<Event>) {
         event.transfers.push(put);
     }));
     for rank in [0, 1] {
-        calls.push(call(rank, "MPI_Win_free", (2400, 2500), |event| {
+        calls.push(call(rank, "MPI_Win_free", 2400, 2500, |event| {
             event.details = details();
         }));
     }
 }
 
-fn call(rank: u32, name: &str, (entry, exit): (u64, u64), with: impl FnOnce(&mut Event)) -> Event {
+fn call(rank: u32, name: &str, entry: u64, exit: u64, with: impl FnOnce(&mut Event)) -> Event {
     let function = FUNCTIONS.iter().position(|function| function.name == name);
     let mut event = Event {
         node: rank,

@@ -21,7 +21,7 @@ const STENCIL: Stencil = Stencil {
 };
 
 fn imported(path: &Path, out: &Path) -> Result<Imported, ImportError> {
-    import(path, None, RATES, (out, "imported"))
+    import(path, None, RATES, out, "imported")
 }
 
 /// Returns the calls that programs made, by rank.

@@ -16,7 +16,7 @@ fn listed(text: &[u8], name: &str) -> Result<(Imported, Vec<String>), ImportErro
     let rates = Rates {
         flops_per_second: Some(2e9),
     };
-    let told = import(&path, None, rates, (&out, name))?;
+    let told = import(&path, None, rates, &out, name)?;
     Ok((told, calls(&out)))
 }
 
@@ -115,7 +115,7 @@ fn goal_operations_without_an_order_are_threads_with_conditions() {
     let rates = Rates {
         flops_per_second: Some(1e9),
     };
-    import(&path, None, rates, (&out, "a")).expect("it is sound");
+    import(&path, None, rates, &out, "a").expect("it is sound");
     let reader = TraceReader::open(&out).expect("a trace");
     let mut seen: Vec<String> = reader.filter_map(|event| scheduled(&event)).collect();
     seen.sort_by_key(|line| line.starts_with("0/1"));
@@ -246,7 +246,7 @@ fn a_list_names_the_files_of_ranks() {
     };
     for path in [folder.path().to_owned(), folder.path().join("ranks")] {
         let out = folder.path().join("trace.bjt");
-        let told = import(&path, None, rates, (&out, "list")).expect("it is sound");
+        let told = import(&path, None, rates, &out, "list").expect("it is sound");
         assert_eq!(
             (told.format, told.calls, told.processes),
             (Format::Ti, 6, 2)
@@ -272,7 +272,7 @@ fn work_is_at_the_speed_of_the_hosts_in_the_platform_file() {
     let out = folder.path().join("trace.bjt");
     let import = |flops_per_second| {
         let rates = Rates { flops_per_second };
-        import(folder.path(), None, rates, (&out, "list")).expect("it is sound")
+        import(folder.path(), None, rates, &out, "list").expect("it is sound")
     };
     // 5000 operations at 10^9 a second, and the barriers are parts of MPI_Init.
     let told = import(None);
@@ -311,10 +311,10 @@ fn a_list_may_name_one_file_of_all_ranks() {
     };
     let out = folder.path().join("trace.bjt");
     let list = folder.path().join("list");
-    let whole = import(&list, None, rates, (&out, "list")).expect("it is sound");
+    let whole = import(&list, None, rates, &out, "list").expect("it is sound");
     assert_eq!((whole.calls, whole.processes), (6, 2));
     write("all.txt", "0 init\n1 dance\n");
-    let error = import(&list, None, rates, (&out, "list")).expect_err("it is wrong");
+    let error = import(&list, None, rates, &out, "list").expect_err("it is wrong");
     assert!(
         error.to_string().contains("all.txt, line 2: \"dance\""),
         "{error}"

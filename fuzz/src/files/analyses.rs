@@ -31,8 +31,7 @@ pub(crate) fn target(data: &[u8]) {
             told.expect("memory takes everything");
         }
         for of in [GraphsOf::Classes, GraphsOf::Merged] {
-            if let Ok((found, _)) = flow_graphs(path, &filter, detail, (of, true), TimesMode::Read)
-            {
+            if let Ok((found, _)) = flow_graphs(path, &filter, detail, of, true, TimesMode::Read) {
                 let told = found.write(&mut out).and_then(|()| {
                     found.write_json(&mut out)?;
                     found.write_dot(&mut out)?;

@@ -55,7 +55,7 @@ fn imported(path: &Path, format: Format, folder: &Path) {
         flops_per_second: Some(1e9),
     };
     // Errors are expected; only panics are defects.
-    if import(path, Some(format), rates, (&out, "fuzz")).is_err() {
+    if import(path, Some(format), rates, &out, "fuzz").is_err() {
         return;
     }
     let mut reader = TraceReader::open(&out).expect("a trace was written");

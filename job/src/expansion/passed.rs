@@ -33,7 +33,8 @@ pub(crate) fn call(
     event: &Event,
     operation: Operation,
     collective: &Collective,
-    (members, rank): (u32, u32),
+    members: u32,
+    rank: u32,
 ) -> Result<Call, Unknown> {
     let root = match collective.root {
         Some(Peer::Rank(root)) => root,

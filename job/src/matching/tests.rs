@@ -62,7 +62,7 @@ impl Test {
 
     fn got(&mut self, operation: u64, got: (Member, i32)) {
         self.matcher
-            .got(AT, OperationId(operation), got, &mut self.facts);
+            .got(AT, OperationId(operation), got.0, got.1, &mut self.facts);
     }
 
     fn withdraw(&mut self, operation: u64) {

@@ -122,7 +122,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         let operation = collective.operation;
         let origin = Origin::Collective(index);
         let place = (Turns::Collectives, collective.communicator);
-        self.come(call, origin, place, operation, facts)
+        self.come(call, origin, place.0, place.1, operation, facts)
     }
 
     /// A process's part in a call that others have to reach, other than a collective operation.
@@ -141,14 +141,15 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
             _ => meaning.base,
         };
         let place = (Turns::Meetings(base), Some(number));
-        self.come(call, Origin::Call, place, None, facts)
+        self.come(call, Origin::Call, place.0, place.1, None, facts)
     }
 
     fn come(
         &mut self,
         call: ProcessCall<'_>,
         origin: Origin,
-        (turns, number): (Turns, Option<u32>),
+        turns: Turns,
+        number: Option<u32>,
         operation: Option<CollectiveOperation>,
         facts: &mut Vec<Fact>,
     ) -> Option<OpenOperation> {

@@ -53,7 +53,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                     to,
                     tag,
                 };
-                Some(self.send(call, index, (channel, partitioned), facts))
+                Some(self.send(call, index, channel, partitioned, facts))
             }
             (Direction::Send, ..) => unknown(Loss::Peer),
             (Direction::Receive, from, tag) => {
@@ -65,7 +65,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                     cancellable: transfer.phase != Phase::Done,
                 };
                 let wanted = ReceiveSelector { from, tag };
-                Some(self.receive(call, index, (receive, wanted, partitioned), facts))
+                Some(self.receive(call, index, receive, wanted, partitioned, facts))
             }
         }
     }
@@ -74,7 +74,8 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         &mut self,
         call: ProcessCall<'_>,
         index: usize,
-        (channel, partitioned): (Channel, Option<u32>),
+        channel: Channel,
+        partitioned: Option<u32>,
         facts: &mut Vec<Fact>,
     ) -> OpenOperation {
         let what = Operation::Send {
@@ -101,7 +102,9 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         &mut self,
         call: ProcessCall<'_>,
         index: usize,
-        (receive, wanted, partitioned): (Receive, ReceiveSelector, Option<u32>),
+        receive: Receive,
+        wanted: ReceiveSelector,
+        partitioned: Option<u32>,
         facts: &mut Vec<Fact>,
     ) -> OpenOperation {
         let (communicator, to) = (receive.communicator, receive.to);
@@ -115,7 +118,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
         let origin = Origin::Transfer(index);
         let open = match self.matched_before(call, communicator, wanted) {
             Some((operation, known)) => {
-                let open = self.open_as(operation, (origin, what, side), facts);
+                let open = self.open_as(operation, origin, what, side, facts);
                 facts.extend(known);
                 open
             }
@@ -197,7 +200,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                         tag,
                     },
                 });
-                self.matcher.got(place, open.operation, (from, tag), facts);
+                self.matcher.got(place, open.operation, from, tag, facts);
             }
             // Another process cancelled or freed the receive: it got nothing.
             None if empty => self.withdraw(open, facts),

@@ -258,7 +258,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                 how,
             };
             let open = self.open(Origin::Call, what, MessageSide::Neither, facts);
-            self.answered(call, (open, target), how != Locking::Release, begun, facts);
+            self.answered(call, open, target, how != Locking::Release, begun, facts);
         }
     }
 
@@ -312,7 +312,7 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
                 },
             };
             let open = self.open(Origin::Call, what, MessageSide::Neither, facts);
-            self.answered(call, (open, other), begins && !exposes, begun, facts);
+            self.answered(call, open, other, begins && !exposes, begun, facts);
         }
     }
 
@@ -320,7 +320,8 @@ impl<C: Deref<Target = Communicators>> Operations<C> {
     fn answered(
         &mut self,
         call: ProcessCall<'_>,
-        (open, target): (OpenOperation, Member),
+        open: OpenOperation,
+        target: Member,
         begins: bool,
         begun: &mut Begun,
         facts: &mut Vec<Fact>,

@@ -85,7 +85,8 @@ impl<'m> RankCalls<'m> {
     pub(super) fn make(
         mut self,
         plan: &[Planned],
-        (start, clock): (f64, Frequency),
+        start: f64,
+        clock: Frequency,
         events: &mut Vec<Event>,
     ) {
         let mut counts = vec![0; self.class.calls.len()];

@@ -45,7 +45,7 @@ pub(super) fn check(events: &[Event], groups: &Groups) -> Result<(), GenerateErr
             let Some(group) = of.and_then(|number| groups.number(event.rank, number)) else {
                 return Ok(());
             };
-            all.add((group, event.rank), transfer, groups)?;
+            all.add(group, event.rank, transfer, groups)?;
         }
     }
     all.compare()
@@ -55,7 +55,8 @@ impl Messages {
     /// Adds a message of a rank in a communicator.
     fn add(
         &mut self,
-        (group, rank): (usize, u32),
+        group: usize,
+        rank: u32,
         transfer: &Transfer,
         groups: &Groups,
     ) -> Result<(), GenerateError> {

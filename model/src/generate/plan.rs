@@ -37,7 +37,8 @@ struct Planner<'c> {
 /// Plans the calls of a rank of a class, for `ranks` and `size`, with a limit.
 pub(super) fn plan(
     class: &Class,
-    (rank, of): (u32, (f64, f64)),
+    rank: u32,
+    of: (f64, f64),
     most: u64,
 ) -> Result<Vec<Planned>, GenerateError> {
     let loops = class.structure.loops as usize;

@@ -121,7 +121,7 @@ impl Model {
             ));
         }
         all.extend(self.unseen_lengths(ranks));
-        all.extend(divided(&functions, (beyond, size)));
+        all.extend(divided(&functions, beyond, size));
         let fitted = functions.iter().flat_map(|it| it.values.functions());
         let cut = fitted.filter(|of: &&Fitted| of.is_cut(ranks, size)).count();
         if cut > 0 {
@@ -166,7 +166,7 @@ impl Model {
 }
 
 /// Returns warnings about data divided among ranks.
-fn divided(functions: &[ModelFunction<'_>], (beyond, size): (f64, f64)) -> Vec<String> {
+fn divided(functions: &[ModelFunction<'_>], beyond: f64, size: f64) -> Vec<String> {
     let all = || functions.iter().flat_map(|it| it.values.divisions());
     let mut warnings = Vec::new();
     let unsure = all().filter(|(_, it)| it.unsure).count() as u64;

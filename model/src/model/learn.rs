@@ -196,7 +196,8 @@ fn ambiguous(unsure: &[String]) -> Option<String> {
 /// Creates the model of a class.
 fn class_model(
     runs: &[Run],
-    (growing, members): (&GrowingClass, &[&ClassMember]),
+    growing: &GrowingClass,
+    members: &[&ClassMember],
     number: usize,
     (templates, (likely, grid, pools), findings): (&mut Vec<Event>, Shared<'_>, &mut Findings),
 ) -> Result<Class, LearnError> {
@@ -230,7 +231,8 @@ fn class_model(
         let own = &all[call as usize];
         calls[call as usize] = Some(call_model(
             own,
-            (number, token),
+            number,
+            token,
             (&mut *templates, (likely, grid, pools), &mut *findings),
         )?);
     }

@@ -163,7 +163,8 @@ fn predicts(
     fitted: &[u32],
     asked: u32,
     turns: fn(u32) -> u32,
-    (back, of): (bool, fn(RelationArguments) -> Option<u32>),
+    back: bool,
+    of: fn(RelationArguments) -> Option<u32>,
 ) {
     let places = |ranks: u32| {
         (0..ranks).flat_map(move |rank| {
@@ -205,7 +206,8 @@ fn partners_of_conjugate_gradients_are_found() {
         &[4, 8, 16],
         64,
         |ranks| rows(ranks).1.ilog2(),
-        (false, reduce),
+        false,
+        reduce,
     );
     let transpose = |it: RelationArguments| {
         let (rows, columns) = rows(it.ranks);
@@ -215,7 +217,7 @@ fn partners_of_conjugate_gradients_are_found() {
         })
     };
     for asked in [32, 64] {
-        predicts(None, &[4, 8, 16], asked, |_| 1, (false, transpose));
+        predicts(None, &[4, 8, 16], asked, |_| 1, false, transpose);
     }
 }
 
@@ -227,12 +229,12 @@ fn neighbors_of_a_multipartition_are_found() {
         let (i, j) = (it.rank % p, it.rank / p);
         Some((i + 1) % p + p * ((j + p - 1) % p))
     };
-    predicts(None, &[4, 9, 16], 36, |_| 1, (false, third));
+    predicts(None, &[4, 9, 16], 36, |_| 1, false, third);
     let first: fn(RelationArguments) -> Option<u32> = |it| {
         let p = it.ranks.isqrt();
         Some((it.rank % p + p - 1) % p + p * (it.rank / p))
     };
-    predicts(None, &[4, 9, 16], 36, |_| 1, (false, first));
+    predicts(None, &[4, 9, 16], 36, |_| 1, false, first);
 }
 
 #[test]
@@ -251,33 +253,30 @@ fn neighbors_across_faces_edges_and_corners_of_a_cube_are_found() {
             .all(|to| (0..side).contains(to))
             .then(|| (to[0] + side * (to[1] + side * to[2])) as u32)
     }
+    predicts(cube, &[8, 27], 64, |_| 1, false, |it| across(it, [1, 0, 0]));
     predicts(
         cube,
         &[8, 27],
         64,
         |_| 1,
-        (false, |it| across(it, [1, 0, 0])),
+        false,
+        |it| across(it, [0, -1, 1]),
     );
     predicts(
         cube,
         &[8, 27],
         64,
         |_| 1,
-        (false, |it| across(it, [0, -1, 1])),
+        false,
+        |it| across(it, [-1, -1, -1]),
     );
     predicts(
         cube,
         &[8, 27],
         64,
         |_| 1,
-        (false, |it| across(it, [-1, -1, -1])),
-    );
-    predicts(
-        cube,
-        &[8, 27],
-        64,
-        |_| 1,
-        (false, |it| across(it, [1, -1, 1])),
+        false,
+        |it| across(it, [1, -1, 1]),
     );
 }
 
@@ -286,23 +285,25 @@ fn ranks_half_way_round_are_found_from_both_sides() {
     let to = |it: RelationArguments| Some((it.rank + it.ranks / 2) % it.ranks);
     let from = |it: RelationArguments| Some((it.rank + it.ranks - it.ranks / 2) % it.ranks);
     for asked in [16, 9] {
-        predicts(None, &[4, 6, 8, 5], asked, |_| 1, (false, to));
-        predicts(None, &[4, 6, 8, 5], asked, |_| 1, (true, from));
+        predicts(None, &[4, 6, 8, 5], asked, |_| 1, false, to);
+        predicts(None, &[4, 6, 8, 5], asked, |_| 1, true, from);
     }
-    predicts(None, &[4, 6, 8], 16, |_| 1, (true, from));
+    predicts(None, &[4, 6, 8], 16, |_| 1, true, from);
     predicts(
         None,
         &[4, 8],
         16,
         |_| 1,
-        (false, |it| Some(it.rank ^ (it.ranks / 2))),
+        false,
+        |it| Some(it.rank ^ (it.ranks / 2)),
     );
     predicts(
         None,
         &[4, 8, 16],
         64,
         |_| 1,
-        (false, |it| Some(it.rank ^ (it.ranks / 4))),
+        false,
+        |it| Some(it.rank ^ (it.ranks / 4)),
     );
 }
 
@@ -319,7 +320,8 @@ fn distances_along_a_dimension_double_with_the_turn() {
         &[16, 64],
         256,
         |ranks| dimensions(ranks, 2)[1].ilog2(),
-        (false, far),
+        false,
+        far,
     );
 }
 
@@ -330,19 +332,21 @@ fn roots_go_round_with_the_turn() {
         &[4],
         16,
         |_| 12,
-        (false, |it| Some((it.turn + 2) % it.ranks)),
+        false,
+        |it| Some((it.turn + 2) % it.ranks),
     );
     predicts(
         None,
         &[4, 8],
         16,
         |_| 12,
-        (false, |it| Some((it.turn + 6) % it.ranks)),
+        false,
+        |it| Some((it.turn + 6) % it.ranks),
     );
     let down: fn(RelationArguments) -> Option<u32> = |it| Some((5 * it.ranks - it.turn) % it.ranks);
-    predicts(None, &[4, 8], 16, |_| 12, (false, down));
+    predicts(None, &[4, 8], 16, |_| 12, false, down);
     let workers: fn(RelationArguments) -> Option<u32> = |it| Some(1 + it.turn % (it.ranks - 1));
-    predicts(None, &[4, 8], 16, |_| 12, (false, workers));
+    predicts(None, &[4, 8], 16, |_| 12, false, workers);
 }
 
 #[test]

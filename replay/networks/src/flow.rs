@@ -156,7 +156,7 @@ impl Network for FlowNetwork {
                 self.sharing.flows_on(link * 2 + direction.index() as u32)
             };
             let salt = time.as_ps() ^ u64::from(id) << 32;
-            self.ways.chosen(&self.topology, (from, to), salt, &load)
+            self.ways.chosen(&self.topology, from, to, salt, &load)
         });
         let way = match &chosen {
             Some(way) => way,

@@ -71,9 +71,8 @@ impl FlowRoutes {
             Ok(at) => at,
             Err(at) => {
                 let frame = headers(from, to);
-                let frame = (frame.as_slice(), 0);
-                let path = self.paths.between(topology, from, to, frame, &|_, _| 0);
-                own.insert(at, (to, way(topology, &path, (from, to))));
+                let path = self.paths.between(topology, from, to, &frame, 0, &|_, _| 0);
+                own.insert(at, (to, way(topology, &path, from, to)));
                 at
             }
         };
@@ -84,13 +83,14 @@ impl FlowRoutes {
     pub(crate) fn chosen(
         &mut self,
         topology: &Topology,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
         salt: u64,
         load: &dyn Fn(LinkId, Direction) -> u64,
     ) -> FlowRoute {
         let frame = headers(from, to);
-        let path = self.paths.between(topology, from, to, (&frame, salt), load);
-        way(topology, &path, (from, to))
+        let path = self.paths.between(topology, from, to, &frame, salt, load);
+        way(topology, &path, from, to)
     }
 }
 
@@ -123,7 +123,7 @@ impl Latencies {
     }
 }
 
-fn way(topology: &Topology, path: &[(LinkId, Direction)], (from, to): (u32, u32)) -> FlowRoute {
+fn way(topology: &Topology, path: &[(LinkId, Direction)], from: u32, to: u32) -> FlowRoute {
     let links = topology.links();
     let specs = path.iter().map(|(link, _)| links[*link as usize].spec);
     let latencies = specs.clone().map(|spec| spec.latency);

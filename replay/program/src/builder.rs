@@ -118,7 +118,8 @@ impl Builder {
         &mut self,
         rank: u32,
         to: u32,
-        (sent, received): (u64, u64),
+        sent: u64,
+        received: u64,
         completion: AccessCompletion,
     ) -> Slot {
         let channel = self.channel(rank, to, i32::MIN);

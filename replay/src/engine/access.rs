@@ -40,7 +40,9 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         channel: ChannelId,
         party: Party,
-        (sent, received, completion): (u64, u64, AccessCompletion),
+        sent: u64,
+        received: u64,
+        completion: AccessCompletion,
     ) {
         let of = self.program.channels[channel as usize];
         if of.from == of.to {
@@ -56,7 +58,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         // The origin's buffer is free when the data has been handed over.
         let local = received == 0 && completion != AccessCompletion::Request;
         let answer = if local { Party::Nobody } else { party };
-        let done = self.request(now, channel, answer, (sent, received), request);
+        let done = self.request(now, channel, answer, sent, received, request);
         if local {
             self.end(done, party, 0);
         }
@@ -68,9 +70,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         channel: ChannelId,
         party: Party,
-        (window, how): (u32, Locking),
+        window: u32,
+        how: Locking,
     ) {
-        self.request(now, channel, party, (0, 0), Request::Lock(window, how));
+        self.request(now, channel, party, 0, 0, Request::Lock(window, how));
     }
 
     /// Requests completion of a channel's accesses at the target. Returns true if some are incomplete, so that the thread's call continues when
@@ -83,7 +86,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         unanswered.threads.push(thread);
         if unanswered.memory > 0 {
             unanswered.all = unanswered.all.saturating_add(1);
-            self.request(now, channel, Party::Nobody, (0, 0), Request::Flush);
+            self.request(now, channel, Party::Nobody, 0, 0, Request::Flush);
         }
         true
     }
@@ -94,7 +97,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         channel: ChannelId,
         sender: Party,
-        (bytes, received): (u64, u64),
+        bytes: u64,
+        received: u64,
         request: Request,
     ) -> u64 {
         let of = self.program.channels[channel as usize];
@@ -105,10 +109,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             request,
         };
         let protocol = self.spans.costs.protocol;
-        let message = MpiMessage::request((of.from, of.to), bytes, sender, transport, protocol);
+        let message = MpiMessage::request(of.from, of.to, bytes, sender, transport, protocol);
         let number = self.messages.insert(message);
         if of.from == of.to {
-            self.answer_request(now, number, (back, received, request));
+            self.answer_request(now, number, back, received, request);
             return self.free(of.from, now);
         }
         self.post(now, number);
@@ -120,7 +124,9 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         &mut self,
         now: u64,
         number: MessageId,
-        (back, received, request): (bool, u64, Request),
+        back: bool,
+        received: u64,
+        request: Request,
     ) {
         let Some(message) = self.messages.get(number) else {
             return;
@@ -136,7 +142,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let Request::Lock(window, how) = request else {
             return self.turn_back(now, number);
         };
-        for number in self.locks.ask((window, to), (number, from), how) {
+        for number in self.locks.ask((window, to), number, from, how) {
             self.turn_back(now, number);
         }
     }
@@ -170,7 +176,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let receives = self.spans.receive(to, medium, bytes);
         let receives = receives.saturating_add(combines);
         let first = self.spans.first(to, medium, 0);
-        self.next_leg(now, number, back, (to, receives.saturating_add(first)));
+        self.next_leg(now, number, back, to, receives.saturating_add(first));
         if received > 0 {
             let further = self.spans.send(to, medium, received);
             let further = further.saturating_sub(first);

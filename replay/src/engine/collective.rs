@@ -83,7 +83,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     pub(super) fn take_part(
         &mut self,
         now: u64,
-        (process, operation): (ProcessId, OperationId),
+        process: ProcessId,
+        operation: OperationId,
         collective: u32,
         part: u32,
     ) {
@@ -222,12 +223,12 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 let Some(other) = members.get(to as usize).copied() else {
                     return self.note(collective, place, step);
                 };
-                let message = self.send_step(now, (process, other), bytes, party);
+                let message = self.send_step(now, process, other, bytes, party);
                 let from = if straight { ANYBODY } else { place };
                 let pair = self.pair(collective, (from, to));
                 match pair.wanted.pop_front() {
                     Some(step) => {
-                        self.wanted_by(now, message, (Party::Step(collective, to, step), false));
+                        self.wanted_by(now, message, Party::Step(collective, to, step), false);
                     }
                     None => pair.sent.push_back(message),
                 }
@@ -235,7 +236,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             Action::Receive { from, .. } => {
                 let pair = self.pair(collective, (from, place));
                 match pair.sent.pop_front() {
-                    Some(message) => self.wanted_by(now, message, (party, false)),
+                    Some(message) => self.wanted_by(now, message, party, false),
                     None => pair.wanted.push_back(step),
                 }
             }

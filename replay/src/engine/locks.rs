@@ -31,7 +31,8 @@ impl Locks {
     pub(super) fn ask(
         &mut self,
         place: (u32, ProcessId),
-        (message, from): (MessageId, ProcessId),
+        message: MessageId,
+        from: ProcessId,
         how: Locking,
     ) -> Vec<MessageId> {
         let lock = self.0.entry(place).or_default();
@@ -72,31 +73,31 @@ mod tests {
     fn one_has_an_exclusive_lock_and_several_a_shared_one_in_the_order_of_asking() {
         let mut locks = Locks::default();
         let here = (0, 7);
-        assert_eq!(locks.ask(here, (1, 1), Locking::Exclusive), [1]);
-        assert!(locks.ask(here, (2, 2), Locking::Shared).is_empty());
-        assert!(locks.ask(here, (3, 3), Locking::Shared).is_empty());
-        assert!(locks.ask(here, (4, 4), Locking::Exclusive).is_empty());
-        assert!(locks.ask(here, (5, 5), Locking::Shared).is_empty());
+        assert_eq!(locks.ask(here, 1, 1, Locking::Exclusive), [1]);
+        assert!(locks.ask(here, 2, 2, Locking::Shared).is_empty());
+        assert!(locks.ask(here, 3, 3, Locking::Shared).is_empty());
+        assert!(locks.ask(here, 4, 4, Locking::Exclusive).is_empty());
+        assert!(locks.ask(here, 5, 5, Locking::Shared).is_empty());
         // Another process's window, and another window.
-        assert_eq!(locks.ask((0, 8), (6, 6), Locking::Exclusive), [6]);
-        assert_eq!(locks.ask((1, 7), (9, 9), Locking::Exclusive), [9]);
-        assert_eq!(locks.ask(here, (10, 10), Locking::Release), [10, 2, 3]);
-        assert_eq!(locks.ask(here, (11, 11), Locking::Release), [11]);
-        assert_eq!(locks.ask(here, (12, 12), Locking::Release), [12, 4]);
-        assert_eq!(locks.ask(here, (13, 13), Locking::Release), [13, 5]);
+        assert_eq!(locks.ask((0, 8), 6, 6, Locking::Exclusive), [6]);
+        assert_eq!(locks.ask((1, 7), 9, 9, Locking::Exclusive), [9]);
+        assert_eq!(locks.ask(here, 10, 10, Locking::Release), [10, 2, 3]);
+        assert_eq!(locks.ask(here, 11, 11, Locking::Release), [11]);
+        assert_eq!(locks.ask(here, 12, 12, Locking::Release), [12, 4]);
+        assert_eq!(locks.ask(here, 13, 13, Locking::Release), [13, 5]);
         // More releases than acquisitions, as a trace may contain.
-        assert_eq!(locks.ask(here, (14, 14), Locking::Release), [14]);
-        assert_eq!(locks.ask(here, (15, 15), Locking::Release), [15]);
-        assert_eq!(locks.ask(here, (16, 16), Locking::Exclusive), [16]);
+        assert_eq!(locks.ask(here, 14, 14, Locking::Release), [14]);
+        assert_eq!(locks.ask(here, 15, 15, Locking::Release), [15]);
+        assert_eq!(locks.ask(here, 16, 16, Locking::Exclusive), [16]);
     }
     #[test]
     fn a_lock_that_is_given_back_too_early_is_had_first() {
         let mut locks = Locks::default();
         let here = (0, 7);
-        assert_eq!(locks.ask(here, (1, 1), Locking::Exclusive), [1]);
-        assert!(locks.ask(here, (2, 2), Locking::Exclusive).is_empty());
-        assert!(locks.ask(here, (3, 2), Locking::Release).is_empty());
-        assert!(locks.ask(here, (4, 3), Locking::Exclusive).is_empty());
-        assert_eq!(locks.ask(here, (5, 1), Locking::Release), [5, 2, 3, 4]);
+        assert_eq!(locks.ask(here, 1, 1, Locking::Exclusive), [1]);
+        assert!(locks.ask(here, 2, 2, Locking::Exclusive).is_empty());
+        assert!(locks.ask(here, 3, 2, Locking::Release).is_empty());
+        assert!(locks.ask(here, 4, 3, Locking::Exclusive).is_empty());
+        assert_eq!(locks.ask(here, 5, 1, Locking::Release), [5, 2, 3, 4]);
     }
 }

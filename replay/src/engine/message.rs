@@ -70,7 +70,8 @@ pub(super) enum Transport {
 impl MpiMessage {
     /// Creates a request to a process that answers it.
     pub(super) fn request(
-        (from, to): (ProcessId, ProcessId),
+        from: ProcessId,
+        to: ProcessId,
         bytes: u64,
         sender: Party,
         transport: Transport,
@@ -117,9 +118,11 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         channel: ChannelId,
         party: Party,
-        (bytes, mode, pieces): (u64, SendMode, bool),
+        bytes: u64,
+        mode: SendMode,
+        pieces: bool,
     ) {
-        let message = self.on_channel(channel, party, (bytes, mode, pieces));
+        let message = self.on_channel(channel, party, bytes, mode, pieces);
         self.post(now, message);
         self.sent(now, channel, message);
     }
@@ -129,7 +132,9 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         &mut self,
         channel: ChannelId,
         party: Party,
-        (bytes, mode, pieces): (u64, SendMode, bool),
+        bytes: u64,
+        mode: SendMode,
+        pieces: bool,
     ) -> MessageId {
         let of = self.program.channels[channel as usize];
         self.messages.insert(MpiMessage {
@@ -139,8 +144,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             bytes,
             sender: party,
             receiver: None,
-            transport: self.transport((of.from, of.to), bytes, mode),
-            protocol: self.protocol((of.from, of.to), pieces),
+            transport: self.transport(of.from, of.to, bytes, mode),
+            protocol: self.protocol(of.from, of.to, pieces),
             contact: false,
             there: false,
             seen: false,
@@ -151,7 +156,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     pub(super) fn sent(&mut self, now: u64, channel: ChannelId, message: MessageId) {
         let own = &mut self.channels[channel as usize];
         match own.wanted.pop_front() {
-            Some(wanted) => self.wanted_by(now, message, wanted),
+            Some(wanted) => self.wanted_by(now, message, wanted.0, wanted.1),
             None => own.sent.push_back(message),
         }
     }
@@ -165,7 +170,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// Returns the protocol of a large message. Noncontiguous data cannot be written into or read from the other's memory.
-    fn protocol(&self, (from, to): (ProcessId, ProcessId), pieces: bool) -> Protocol {
+    fn protocol(&self, from: ProcessId, to: ProcessId, pieces: bool) -> Protocol {
         match (pieces, self.medium(from, to)) {
             (true, _) => Protocol::Send,
             (false, Medium::Memory) => Protocol::Get,
@@ -173,12 +178,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
     }
 
-    fn transport(
-        &self,
-        (from, to): (ProcessId, ProcessId),
-        bytes: u64,
-        mode: SendMode,
-    ) -> Transport {
+    fn transport(&self, from: ProcessId, to: ProcessId, bytes: u64, mode: SendMode) -> Transport {
         let large = self.spans.is_large(from, self.medium(from, to), bytes);
         match mode {
             SendMode::Synchronous => Transport::Protocol(0),
@@ -191,7 +191,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     pub(super) fn send_step(
         &mut self,
         now: u64,
-        (from, to): (ProcessId, ProcessId),
+        from: ProcessId,
+        to: ProcessId,
         bytes: u64,
         party: Party,
     ) -> MessageId {
@@ -202,8 +203,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             bytes,
             sender: party,
             receiver: None,
-            transport: self.transport((from, to), bytes, SendMode::Standard),
-            protocol: self.protocol((from, to), false),
+            transport: self.transport(from, to, bytes, SendMode::Standard),
+            protocol: self.protocol(from, to, false),
             contact: false,
             there: false,
             seen: false,
@@ -256,7 +257,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     pub(super) fn receive(&mut self, now: u64, channel: ChannelId, wanted: (Party, bool)) {
         let own = &mut self.channels[channel as usize];
         match own.sent.pop_front() {
-            Some(message) => self.wanted_by(now, message, wanted),
+            Some(message) => self.wanted_by(now, message, wanted.0, wanted.1),
             None => own.wanted.push_back(wanted),
         }
     }
@@ -274,12 +275,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// Sets the receiver of a message, and whether its data is noncontiguous.
-    pub(super) fn wanted_by(
-        &mut self,
-        now: u64,
-        number: MessageId,
-        (party, pieces): (Party, bool),
-    ) {
+    pub(super) fn wanted_by(&mut self, now: u64, number: MessageId, party: Party, pieces: bool) {
         let Some(message) = self.messages.get_mut(number) else {
             return;
         };
@@ -408,7 +404,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 back,
                 received,
                 request,
-            } => self.answer_request(now, number, (back, received, request)),
+            } => self.answer_request(now, number, back, received, request),
             Transport::Protocol(leg) => {
                 let medium = self.medium(from, to);
                 if protocol.sender_done(contact) == Some(leg) {
@@ -442,7 +438,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             _ => 0,
         };
         let work = self.spans.control(process, medium).saturating_add(more);
-        self.next_leg(now, number, transport, (process, work));
+        self.next_leg(now, number, transport, process, work);
         if data {
             let all = self.spans.send(process, medium, bytes);
             let further = all.saturating_sub(self.spans.first(process, medium, 0));
@@ -461,7 +457,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let bytes = message.bytes;
         let receiver = message.receiver.replace(Party::Nobody);
         let work = self.spans.get(process, bytes);
-        self.next_leg(now, number, Transport::Protocol(1), (process, work));
+        self.next_leg(now, number, Transport::Protocol(1), process, work);
         // The process copies until later, so its next work begins after the copy.
         if let Some(receiver) = receiver {
             self.end(now, receiver, 0);
@@ -474,7 +470,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         number: MessageId,
         transport: Transport,
-        (process, work): (ProcessId, u64),
+        process: ProcessId,
+        work: u64,
     ) {
         if let Some(message) = self.messages.get_mut(number) {
             message.transport = transport;

@@ -15,13 +15,15 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         channel: ChannelId,
         party: Party,
-        (bytes, pieces, partitioned): (u64, bool, u32),
+        bytes: u64,
+        pieces: bool,
+        partitioned: u32,
     ) {
         let calls = self.program.partitioned[partitioned as usize];
         if calls == 0 {
-            return self.send(now, channel, party, (bytes, SendMode::Standard, pieces));
+            return self.send(now, channel, party, bytes, SendMode::Standard, pieces);
         }
-        let message = self.on_channel(channel, party, (bytes, SendMode::Standard, pieces));
+        let message = self.on_channel(channel, party, bytes, SendMode::Standard, pieces);
         self.unready.insert(partitioned, (message, calls));
         self.sent(now, channel, message);
     }

@@ -155,7 +155,7 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
     }
 
     /// Handles a thread that has entered a call at `now` and begun its operations: its processor is free after these.
-    pub(super) fn release(&mut self, now: u64, (number, call): (u32, usize)) {
+    pub(super) fn release(&mut self, now: u64, number: u32, call: usize) {
         let Some((process, conditions)) = self.conditions(number, call) else {
             return;
         };
@@ -169,7 +169,7 @@ impl<'p, N: Network + ?Sized> Engine<'p, '_, N> {
     }
 
     /// Handles a thread that leaves a call at `exit`; its processor works for the call until then.
-    pub(super) fn leave_scheduled(&mut self, exit: u64, (number, call): (u32, usize)) {
+    pub(super) fn leave_scheduled(&mut self, exit: u64, number: u32, call: usize) {
         let Some((process, conditions)) = self.conditions(number, call) else {
             return;
         };

@@ -34,21 +34,22 @@ pub(super) struct Suspended {
 }
 
 /// True if a thread has these operations.
-fn has(thread: &Thread, (first, end): (usize, usize)) -> bool {
+fn has(thread: &Thread, first: usize, end: usize) -> bool {
     first <= end && end <= thread.operations.len()
 }
 
 impl EnteredCall {
     /// True if it is a possible call of this thread.
     pub(super) fn is_sound(&self, thread: &Thread) -> bool {
-        (self.call as usize) < thread.calls.len() && has(thread, self.operations)
+        (self.call as usize) < thread.calls.len()
+            && has(thread, self.operations.0, self.operations.1)
     }
 }
 
 impl Suspended {
     /// True if it is a possible call of this thread.
     pub(super) fn is_sound(&self, thread: &Thread) -> bool {
-        (self.waiting.call as usize) < thread.calls.len() && has(thread, self.rest)
+        (self.waiting.call as usize) < thread.calls.len() && has(thread, self.rest.0, self.rest.1)
     }
 }
 
@@ -70,7 +71,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             self.look(thread.process, now);
         }
         let waiting = WaitingCall::new(entered);
-        self.proceed(now, number, waiting, (first, last), looks);
+        self.proceed(now, number, waiting, first, last, looks);
     }
 
     /// Executes operations of a call's thread, from `first` on, and then waits. The library sees the arrivals before the operation at `looks`.
@@ -79,7 +80,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         now: u64,
         number: u32,
         mut waiting: WaitingCall,
-        (first, last): (usize, usize),
+        first: usize,
+        last: usize,
         looks: Option<usize>,
     ) {
         let program = self.program;
@@ -93,7 +95,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             };
             if flushes > 0 && flushed.is_none() {
                 let rest = (first + at, last);
-                return self.suspend(now, number, (waiting, flushes), rest);
+                return self.suspend(now, number, waiting, flushes, rest);
             }
             if looks == Some(at) {
                 self.look(process, now);
@@ -104,7 +106,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             }
         }
         if flushes > 0 {
-            return self.suspend(now, number, (waiting, flushes), (last, last));
+            return self.suspend(now, number, waiting, flushes, (last, last));
         }
         waiting.done = self.free(process, now);
         match waiting.left {
@@ -121,7 +123,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         &mut self,
         now: u64,
         number: u32,
-        (waiting, flushes): (WaitingCall, u32),
+        waiting: WaitingCall,
+        flushes: u32,
         rest: (usize, usize),
     ) {
         let process = self.program.threads[number as usize].process;
@@ -162,7 +165,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         *blocked = blocked.saturating_sub(1);
         waiting.flushed(now, now.saturating_sub(since));
         self.look(process, now);
-        self.proceed(now, number, waiting, rest, None);
+        self.proceed(now, number, waiting, rest.0, rest.1, None);
         while self.threads[number as usize].suspended.is_none() {
             let Some(entered) = self.threads[number as usize].entered.pop_front() else {
                 return;

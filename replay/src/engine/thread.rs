@@ -122,7 +122,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let operations = &thread.operations[first.min(last)..last];
         // A call that only begins operations leaves the library no time to look for arrivals.
         let looks = operations.iter().any(looks) || operations.is_empty();
-        self.as_traced(now, number, (index, looks));
+        self.as_traced(now, number, index, looks);
         let entered = EnteredCall {
             call: index as u32,
             entry: now,
@@ -135,12 +135,12 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             self.begin_call(now, number, entered);
         }
         if scheduled {
-            self.release(now, (number, index));
+            self.release(now, number, index);
         }
     }
 
     /// In a calibration, schedules the call's return and the next entry at the times of the trace.
-    fn as_traced(&mut self, now: u64, number: u32, (index, looks): (usize, bool)) {
+    fn as_traced(&mut self, now: u64, number: u32, index: usize, looks: bool) {
         if matches!(self.timing, Timing::Replayed(_)) {
             return;
         }
@@ -182,7 +182,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 pieces,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.send(now, channel, party, (bytes, mode, pieces));
+                self.send(now, channel, party, bytes, mode, pieces);
             }
             Operation::Receive {
                 channel,
@@ -201,7 +201,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 completion,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.access(now, channel, party, (sent, received, completion));
+                self.access(now, channel, party, sent, received, completion);
             }
             Operation::Lock {
                 channel,
@@ -210,7 +210,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 how,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.lock(now, channel, party, (window, how));
+                self.lock(now, channel, party, window, how);
             }
             Operation::SendPartitioned {
                 channel,
@@ -220,7 +220,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 pieces,
             } => {
                 let party = Party::Operation(self.begin(number, slot));
-                self.send_partitioned(now, channel, party, (bytes, pieces, message));
+                self.send_partitioned(now, channel, party, bytes, pieces, message);
             }
             Operation::Ready { message } => self.ready(now, message),
             Operation::Collective {
@@ -229,7 +229,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 slot,
             } => {
                 let operation = self.begin(number, slot);
-                self.take_part(now, (process, operation), collective, part);
+                self.take_part(now, process, operation, collective, part);
             }
             // `proceed` begins flushes.
             Operation::Flush { .. } => {}
@@ -359,7 +359,7 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
                 process.until = process.until.max(exit);
                 let next = thread.calls.get(index + 1);
                 if !thread.conditions.is_empty() {
-                    self.leave_scheduled(exit, (number, index));
+                    self.leave_scheduled(exit, number, index);
                 } else if let Some(next) = next {
                     let before = (next.before as f64 * self.scale) as u64;
                     self.schedule_event(exit.saturating_add(before), Event::Enters(number));

@@ -265,12 +265,12 @@ impl Fabric {
     /// `host` sends a frame at `time`. Frames of one host must come in order of
     /// time; `sequence` counts them.
     pub fn send(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
-        self.send_as(TrafficClass::Nodes, time, (host, sequence), frame);
+        self.send_as(TrafficClass::Nodes, time, host, sequence, frame);
     }
 
     /// The same for a host without a guest, which sends no frames to nodes. A host uses only one of both functions.
     pub fn send_background(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
-        self.send_as(TrafficClass::Background, time, (host, sequence), frame);
+        self.send_as(TrafficClass::Background, time, host, sequence, frame);
     }
 
     /// Sends a frame at `time` without an event: the fabric has no event before `time`, and its events at `time` follow the frame. Frames of all hosts must come in order
@@ -286,7 +286,8 @@ impl Fabric {
         &mut self,
         traffic: TrafficClass,
         time: Time,
-        (host, sequence): (u32, u64),
+        host: u32,
+        sequence: u64,
         frame: Frame,
     ) {
         let key = EventKey {
@@ -386,7 +387,7 @@ impl Fabric {
             return;
         };
         if destination.is_group() {
-            self.flood(ready, switch, over, (&frame, traffic));
+            self.flood(ready, switch, over, &frame, traffic);
             return;
         }
         let host = destination.host_index();
@@ -426,7 +427,8 @@ impl Fabric {
         ready: Time,
         switch: u32,
         over: LinkId,
-        (frame, traffic): (&Frame, TrafficClass),
+        frame: &Frame,
+        traffic: TrafficClass,
     ) {
         if !self.router.floods(&self.topology, over) {
             return;

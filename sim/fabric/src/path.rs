@@ -32,7 +32,8 @@ impl Paths {
         topology: &Topology,
         from: u32,
         to: u32,
-        (frame, salt): (&[u8], u64),
+        frame: &[u8],
+        salt: u64,
         load: &dyn Fn(LinkId, Direction) -> u64,
     ) -> Vec<(LinkId, Direction)> {
         let mut path = Vec::new();
@@ -88,7 +89,7 @@ mod tests {
         let mut paths = Paths::new(&tree, &Routes::default()).unwrap();
         for from in 0..8u32 {
             for to in 0..8u32 {
-                let path = paths.between(&tree, from, to, (&[], 0), &|_, _| 0);
+                let path = paths.between(&tree, from, to, &[], 0, &|_, _| 0);
                 let levels = 32 - (from ^ to).leading_zeros() as usize;
                 assert_eq!(path.len(), 2 * levels, "{from} to {to}");
                 let Some(((first, _), (last, direction))) = path.first().zip(path.last()) else {

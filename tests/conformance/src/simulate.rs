@@ -211,7 +211,7 @@ impl Simulation<'_> {
         match job.operations[operation].action {
             // Its last partition sends it.
             Action::Send { .. } if job.operations[operation].partitions.is_some() => {}
-            Action::Send { bytes, mode, .. } => self.send(operation, (bytes, mode), at),
+            Action::Send { bytes, mode, .. } => self.send(operation, bytes, mode, at),
             Action::Receive { .. } => {
                 if let Some(send) = self.mailboxes.post(job, operation) {
                     self.matched(send, operation, at);
@@ -228,7 +228,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn send(&mut self, operation: OperationId, (bytes, mode): (u64, SendMode), at: u64) {
+    fn send(&mut self, operation: OperationId, bytes: u64, mode: SendMode, at: u64) {
         if is_eager(mode, bytes) {
             self.over[operation] = Some(at + CALL / 2);
         }
@@ -244,7 +244,7 @@ impl Simulation<'_> {
         if let Action::Send { bytes, mode, .. } = of.action
             && of.partitions == Some(*ready)
         {
-            self.send(operation, (bytes, mode), at);
+            self.send(operation, bytes, mode, at);
         }
     }
 

@@ -44,7 +44,7 @@ fn words(options: &[String]) -> Vec<&str> {
 
 /// The gaps of at least `shortest` microseconds that a program on node 0 detected in `all` microseconds: the
 /// start and the length of each, in cycles.
-fn gaps(dir: &Dir, out: &str, (shortest, all): (u64, u64), keys: &str) -> Vec<(u64, u64)> {
+fn gaps(dir: &Dir, out: &str, shortest: u64, all: u64, keys: &str) -> Vec<(u64, u64)> {
     let command = format!("./selfish {} {}", all * US, shortest * US);
     let scenario = Scenario::new(1, &command).working("files = { selfish = \"selfish\" }");
     let run = dir.run(&scenario, out, &words(&noise(keys))).success();
@@ -67,7 +67,8 @@ fn a_program_sees_detours_of_the_given_period_and_length() {
     let gaps = gaps(
         &dir,
         "out",
-        (90, 100_000),
+        90,
+        100_000,
         "period = \"1 ms\", length = \"100 us\"",
     );
     assert!((99..=101).contains(&gaps.len()), "{}", gaps.len());
@@ -89,7 +90,7 @@ fn a_program_sees_detours_of_the_given_period_and_length() {
 fn lengths_and_times_between_detours_are_spread_as_they_were_asked_for() {
     let Some(dir) = selfish() else { return };
     let keys = "period = \"500 us\", length = \"50 us\", distribution = \"exponential\", spacing = \"exponential\"";
-    let gaps = gaps(&dir, "out", (20, 400_000), keys);
+    let gaps = gaps(&dir, "out", 20, 400_000, keys);
     // Gaps of at least 20 us: exp(-20 / 50) of 800, and 20 us longer than the mean.
     assert!((440..=630).contains(&gaps.len()), "{}", gaps.len());
     let mean = |values: &[u64]| values.iter().sum::<u64>() as f64 / values.len() as f64 / US as f64;

@@ -40,7 +40,8 @@ impl Operands {
     pub(crate) fn code<C: Coder>(
         &mut self,
         coder: &mut C,
-        (thread, number): (u32, u32),
+        thread: u32,
+        number: u32,
         signature: &Signature,
         operands: &[u64],
         mut told: impl FnMut(u64),

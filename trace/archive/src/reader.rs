@@ -159,7 +159,7 @@ impl ArchiveReader {
                 let signature = &self.chunks.dictionary.signatures()[*call as usize];
                 let operands = &mut thread.operands;
                 let told = |operand| operands.push(operand);
-                model.code(&mut coder, (*number, *call), signature, &[], told);
+                model.code(&mut coder, *number, *call, signature, &[], told);
                 if signature.folded && counted {
                     let calls = model.code_count(&mut coder, *call, signature, 0);
                     thread.folds.push(Polls {
@@ -191,7 +191,7 @@ impl ArchiveReader {
                 if called.folded {
                     let told = (times.accounts.is_some(), counts.next().map(|it| it.calls));
                     let (rest, clocks) = (&mut coders.rest, &thread.clocks);
-                    let polls = model.code_folded(rest, clocks, &Polls::default(), told);
+                    let polls = model.code_folded(rest, clocks, &Polls::default(), told.0, told.1);
                     folded.push(keys.len());
                     thread.folds.push(polls);
                 }

@@ -202,7 +202,8 @@ impl TimesModel {
         coder: &mut C,
         clocks: &Clocks,
         polls: &Polls,
-        (accounted, counted): (bool, Option<u64>),
+        accounted: bool,
+        counted: Option<u64>,
     ) -> Polls {
         const NUMBERS: usize = 8;
         if self.folds.is_empty() {

@@ -379,7 +379,7 @@ impl TraceWriter {
                 let signature = &self.dictionary.signatures()[*call as usize];
                 let place = (number as u32, *call);
                 let (own, rest) = operands.split_at(signature.slots.len());
-                model.code(&mut coder, place, signature, own, |_| {});
+                model.code(&mut coder, place.0, place.1, signature, own, |_| {});
                 if signature.folded
                     && let Some(polls) = folds.next()
                 {
@@ -408,7 +408,7 @@ impl TraceWriter {
                 {
                     folded.push(keys.len());
                     let told = (times.accounts.is_some(), Some(polls.calls));
-                    model.code_folded(&mut coders.rest, &thread.clocks, polls, told);
+                    model.code_folded(&mut coders.rest, &thread.clocks, polls, told.0, told.1);
                 }
                 keys.push(times.key(called, thread.stream.node));
             }

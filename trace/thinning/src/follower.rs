@@ -172,13 +172,13 @@ impl ThreadFollower {
             }
             return;
         }
-        if let (Some(inside), Some(extremes)) = (event.duration(), event.durations()) {
+        if let (Some(inside), Some((least, most))) = (event.duration(), event.durations()) {
             let sums = self.functions.entry(event.function).or_default();
             let cycles = match kept {
                 true => &mut sums.cycles.kept,
                 false => &mut sums.cycles.dropped,
             };
-            cycles.add(event.calls(), inside, extremes);
+            cycles.add(event.calls(), inside, least, most);
         }
         if !kept {
             self.move_bytes(event);
@@ -237,7 +237,7 @@ impl ThreadFollower {
         if !kept {
             let (between, outside) = (event.calls() - 1, event.outside());
             let each = outside.checked_div(between).unwrap_or(0);
-            self.intervals.add(between, outside, (each, each));
+            self.intervals.add(between, outside, each, each);
         } else if let Some(gap) = since(self.kept_left).filter(|_| self.in_gap) {
             self.gaps.add_one(gap);
         }

@@ -26,7 +26,7 @@ pub struct Measure {
 
 impl Measure {
     /// Adds `count` calls of `sum` cycles together, with the shortest and the longest in `extremes`.
-    pub(crate) fn add(&mut self, count: u64, sum: u64, (least, most): (u64, u64)) {
+    pub(crate) fn add(&mut self, count: u64, sum: u64, least: u64, most: u64) {
         if count == 0 {
             return;
         }
@@ -44,7 +44,7 @@ impl Measure {
 
     /// Adds one call.
     pub(crate) fn add_one(&mut self, cycles: u64) {
-        self.add(1, cycles, (cycles, cycles));
+        self.add(1, cycles, cycles, cycles);
     }
 
     /// Adds another measure.

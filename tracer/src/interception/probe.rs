@@ -34,9 +34,9 @@ impl NodeTracer {
             // If the return address has a probe as well, an engine reports only the probe.
             self.returned(at, registers, memory);
         }
-        self.come_to(targets.get(probe), (at, vcpu), registers, memory);
+        self.come_to(targets.get(probe), at, vcpu, registers, memory);
         for probe in own {
-            self.begin_own((at, vcpu), *probe, registers, memory);
+            self.begin_own(at, vcpu, *probe, registers, memory);
         }
     }
 
@@ -44,7 +44,8 @@ impl NodeTracer {
     fn come_to(
         &mut self,
         target: Option<Target>,
-        (at, vcpu): (u64, u32),
+        at: u64,
+        vcpu: u32,
         registers: &MagicRegisters,
         memory: &mut dyn GuestMemory,
     ) {
@@ -65,7 +66,7 @@ impl NodeTracer {
                     return;
                 }
                 *self.counters.calls.entry(function).or_default() += 1;
-                self.ensure_process(at, (file, library), base, registers, memory);
+                self.ensure_process(at, file, library, base, registers, memory);
                 self.begin_call(at, vcpu, function, registers, memory);
             }
             Some(Target::Receive(hook)) => self.post_receive(hook, registers, Reader(memory)),
@@ -139,7 +140,8 @@ impl NodeTracer {
     fn ensure_process(
         &mut self,
         at: u64,
-        (file, library): (usize, &Library),
+        file: usize,
+        library: &Library,
         base: u64,
         registers: &MagicRegisters,
         memory: &dyn GuestMemory,

@@ -225,7 +225,8 @@ impl OwnProbes {
     pub(super) fn come_to(
         &mut self,
         space: Space,
-        (stacks, place): (Space, CallPosition),
+        stacks: Space,
+        place: CallPosition,
         at: u64,
     ) -> Caller {
         let started = self.started;

@@ -42,13 +42,13 @@ impl Process {
                 Some(left) => {
                     let gone = left.get(place).is_some_and(|now| *now != handle);
                     let error = arguments.status_error(statuses, position);
-                    self.ending(how, (handle, gone), result, error, arguments)
+                    self.ending(how, handle, gone, result, error, arguments)
                 }
             };
             let Some(ending) = ending else {
                 continue;
             };
-            let status = self.status_of(handle, (statuses, position), arguments);
+            let status = self.status_of(handle, statuses, position, arguments);
             completed.extend(self.requests.complete(handle, status, ending));
         }
         completed.reverse();
@@ -60,15 +60,17 @@ impl Process {
     fn status_of(
         &mut self,
         handle: u64,
-        (statuses, position): (&str, u64),
+        statuses: &str,
+        position: u64,
         arguments: &mut Arguments<'_>,
     ) -> Option<Status> {
         let (operation, transfer) = self.requests.receives(handle)?;
         let memory = arguments.memory();
         let observed = operation.receive.and_then(|receive| {
-            let asked = (transfer, operation.partners);
             let library = self.implementation.library();
-            let status = self.receives.take(receive, asked, library, memory)?;
+            let status =
+                self.receives
+                    .take(receive, transfer, operation.partners, library, memory)?;
             let is_own =
                 !status.cancelled || receive.may_have_handle(handle, self.implementation, memory);
             is_own.then_some(status)
@@ -84,7 +86,8 @@ impl Process {
     fn ending(
         &self,
         how: Completes,
-        (handle, gone): (u64, bool),
+        handle: u64,
+        gone: bool,
         result: i64,
         error: Option<i32>,
         arguments: &Arguments<'_>,

@@ -72,7 +72,8 @@ impl Process {
     pub(crate) fn leave(
         &mut self,
         event: &mut Event,
-        (handles, posted): (&[u64], &[PostedReceive]),
+        handles: &[u64],
+        posted: &[PostedReceive],
         memory: Reader<'_>,
     ) {
         // A constant argument may have been on a page not yet touched before the call, which is mapped now.
@@ -80,7 +81,7 @@ impl Process {
             event.bad = None;
             self.enter(event, memory);
         }
-        let outcome = self.outcome(event, (handles, posted), memory);
+        let outcome = self.outcome(event, handles, posted, memory);
         event.bad = outcome.bad;
         if action_makes_window(event) {
             self.name_window(event, memory);
@@ -137,7 +138,8 @@ impl Process {
     fn outcome(
         &mut self,
         event: &Event,
-        (handles, posted): (&[u64], &[PostedReceive]),
+        handles: &[u64],
+        posted: &[PostedReceive],
         memory: Reader<'_>,
     ) -> ExitDetails {
         let action = Action::of(event.function);
@@ -151,19 +153,19 @@ impl Process {
                 Action::Message { phase, .. }
                 | Action::Collective(_, phase)
                 | Action::OneSided { phase, .. } => {
-                    self.end_operation(event, (phase, posted), &mut arguments, &mut outcome);
+                    self.end_operation(event, phase, posted, &mut arguments, &mut outcome);
                 }
                 Action::ReceiveMatched(phase) => {
                     for handle in handles {
                         self.messages.remove(*handle);
                     }
-                    self.end_operation(event, (phase, posted), &mut arguments, &mut outcome);
+                    self.end_operation(event, phase, posted, &mut arguments, &mut outcome);
                 }
                 Action::AskIfOver => {
                     outcome.over = arguments.integer("flag").is_some_and(|flag| flag != 0);
                 }
                 Action::Probe => outcome.status = self.probe(event, &mut arguments),
-                Action::Start => self.start(event, (handles, posted), &mut outcome),
+                Action::Start => self.start(event, handles, posted, &mut outcome),
                 Action::MakeDatatype | Action::AskDatatype => {
                     if let Some((fact, bounds)) = self.datatype_told(action, &mut arguments) {
                         (outcome.fact, outcome.bounds) = (Some(fact), bounds);
@@ -183,7 +185,8 @@ impl Process {
     fn end_operation(
         &mut self,
         event: &Event,
-        (phase, posted): (Phase, &[PostedReceive]),
+        phase: Phase,
+        posted: &[PostedReceive],
         arguments: &mut Arguments<'_>,
         outcome: &mut ExitDetails,
     ) {
@@ -241,10 +244,14 @@ impl Process {
         let mut transfers = operation.transfers.iter();
         let transfer = transfers.find(|transfer| transfer.direction == Direction::Receive)?;
         let observed = operation.receive.and_then(|receive| {
-            let asked = (transfer, operation.partners);
             let memory = arguments.memory();
-            self.receives
-                .take(receive, asked, self.implementation.library(), memory)
+            self.receives.take(
+                receive,
+                transfer,
+                operation.partners,
+                self.implementation.library(),
+                memory,
+            )
         });
         match arguments.ignores_status("status") {
             // No program can cancel it: MPICH cancels the request of a transport when another one has the message.
@@ -280,7 +287,8 @@ impl Process {
     fn start(
         &mut self,
         event: &Event,
-        (handles, posted): (&[u64], &[PostedReceive]),
+        handles: &[u64],
+        posted: &[PostedReceive],
         outcome: &mut ExitDetails,
     ) {
         let mut moved = event.clone();

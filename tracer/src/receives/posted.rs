@@ -185,7 +185,8 @@ impl LibraryReceives {
     pub(crate) fn take(
         &mut self,
         receive: PostedReceive,
-        (transfer, partners): (&Transfer, Option<u32>),
+        transfer: &Transfer,
+        partners: Option<u32>,
         library: MpiLibrary,
         memory: Reader<'_>,
     ) -> Option<Status> {

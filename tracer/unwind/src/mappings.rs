@@ -66,7 +66,7 @@ impl Mappings {
                 let (before, is_there) = last.unwrap_or((found, false));
                 let is_there = match last.is_some() && before == found {
                     true => is_there,
-                    false => is_mapped(found, files, memory),
+                    false => is_mapped(found.0, found.1, files, memory),
                 };
                 last = Some((found, is_there));
                 is_there
@@ -108,7 +108,7 @@ impl Mappings {
 }
 
 /// True if a file is mapped at this difference from its own addresses.
-fn is_mapped((file, bias): (u32, u64), files: &Files, memory: &dyn Memory) -> bool {
+fn is_mapped(file: u32, bias: u64, files: &Files, memory: &dyn Memory) -> bool {
     let mut page = [0; PAGE];
     let base = files.code(file).and_then(|code| code.base(bias));
     let there = base.is_some_and(|base| memory.read(base, &mut page));

@@ -312,7 +312,7 @@ fn what_is_not_mapped_any_more_is_forgotten() {
     registers[RSP] = STACK;
     let mut mappings = Mappings::default();
     let mut at = |mappings: &mut Mappings, memory: &Pages| {
-        unwinder.frames_at((BASE + 0x1010, &registers), mappings, memory, 8)
+        unwinder.frames_at(BASE + 0x1010, &registers, mappings, memory, 8)
     };
     let frame = |file, address| vec![UnwoundFrame { file, address }];
     assert_eq!(at(&mut mappings, &memory), frame(Some(0), 0x1010));

@@ -73,7 +73,8 @@ impl Unwinder {
     /// own frame, at most `most`. The first frame's address is the instruction's.
     pub fn frames_at(
         &mut self,
-        (rip, registers): (u64, &[u64; 16]),
+        rip: u64,
+        registers: &[u64; 16],
         mappings: &mut Mappings,
         memory: &dyn Memory,
         most: usize,

@@ -21,9 +21,9 @@ fn work(each: &[u64]) -> Ranks {
     let mut ranks = Ranks::new(each.len() as u32);
     let last = 1000 + each.iter().max().unwrap() + 200;
     for (rank, work) in each.iter().enumerate() {
-        ranks.call(rank, (300, 1000), "MPI_Init", &[0, 0]);
-        ranks.call(rank, (1000 + work, last), "MPI_Barrier", &[WORLD]);
-        ranks.call(rank, (last + 50, last + 950), "MPI_Finalize", &[]);
+        ranks.call(rank, 300, 1000, "MPI_Init", &[0, 0]);
+        ranks.call(rank, 1000 + work, last, "MPI_Barrier", &[WORLD]);
+        ranks.call(rank, last + 50, last + 950, "MPI_Finalize", &[]);
     }
     ranks
 }
@@ -84,8 +84,8 @@ fn scaling_is_recognised_or_asked_for() {
 fn a_trace_without_start_and_end_says_so() {
     let mut ranks = Ranks::new(2);
     let send = [BUFFER, int(4), BYTE, int(1), int(7), WORLD];
-    ranks.call(0, (1000, 1200), "MPI_Send", &send);
-    ranks.call(0, (2200, 2400), "MPI_Send", &send);
+    ranks.call(0, 1000, 1200, "MPI_Send", &send);
+    ranks.call(0, 2200, 2400, "MPI_Send", &send);
     let found = efficiency(ranks);
     assert_eq!((found.main_ps, found.useful_ps), (1_400_000, 1_000_000));
     assert_eq!(found.warnings.len(), 1);

@@ -48,7 +48,7 @@ fn receives_from_each_other_are_a_deadlock() {
     let mut job = Ranks::new(3);
     job.receives(0, 1, 5);
     job.receives(1, 0, 5);
-    job.call(2, (1000, 2000), "MPI_Finalize", &[]);
+    job.call(2, 1000, 2000, "MPI_Finalize", &[]);
     let hang = job.hang();
     assert_eq!(hang.verdict, HangVerdict::Deadlock);
     assert_eq!((ranks(&hang), stuck(&hang)), (vec![0, 1], vec![0, 1]));
@@ -91,7 +91,7 @@ fn a_rank_that_computes_may_still_send() {
     let mut job = Ranks::new(3);
     job.receives(0, 1, 5);
     job.receives(1, 2, 5);
-    job.call(2, (1000, 1100), "MPI_Wtime", &[]);
+    job.call(2, 1000, 1100, "MPI_Wtime", &[]);
     let hang = job.hang();
     assert_eq!(
         (hang.verdict, hang.sentence()),
@@ -130,7 +130,7 @@ fn another_tag_is_not_the_message() {
 #[test]
 fn who_waits_for_a_rank_that_has_ended_is_stuck() {
     let mut job = Ranks::new(3);
-    job.call(0, (1000, 2000), "MPI_Finalize", &[]);
+    job.call(0, 1000, 2000, "MPI_Finalize", &[]);
     job.receives(1, 0, 5);
     job.receives(2, 1, 5);
     let hang = job.hang();
@@ -173,7 +173,7 @@ fn one_sender_of_any_suffices() {
     let mut job = Ranks::new(3);
     job.receives(0, ANY, 5);
     job.receives(1, 0, 5);
-    job.call(2, (1000, 1100), "MPI_Wtime", &[]);
+    job.call(2, 1000, 1100, "MPI_Wtime", &[]);
     assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
 
     let mut job = Ranks::new(3);
@@ -191,7 +191,7 @@ fn a_wait_for_one_of_several_requests_is_stuck_if_all_are() {
         let request = job.guests[0].handles(&[0]);
         let arguments = [BUFFER, int(4), BYTE, source.into(), int(5), WORLD, request];
         let entry = 1000 + u64::from(source) * 200;
-        job.call_and(0, (entry, entry + 150), "MPI_Irecv", &arguments, |guest| {
+        job.call_and(0, entry, entry + 150, "MPI_Irecv", &arguments, |guest| {
             guest.put_handle(request, 0xac00_0001 + u64::from(source));
         });
         request
@@ -201,7 +201,7 @@ fn a_wait_for_one_of_several_requests_is_stuck_if_all_are() {
     receive(&mut job, 2);
     job.enter(0, LATE, "MPI_Wait", &[request, 1]);
     job.receives(1, 0, 5);
-    job.call(2, (1000, 1100), "MPI_Wtime", &[]);
+    job.call(2, 1000, 1100, "MPI_Wtime", &[]);
     assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
 
     let mut job = Ranks::new(3);

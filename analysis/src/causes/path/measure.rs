@@ -198,7 +198,7 @@ impl Measure {
         });
         for (process, segments) in &self.segments {
             let time = |cycles| self.header.frequency(process.0).time_of(cycles).as_ps();
-            let main = phases.main_loop(*process);
+            let main = phases.main_loop(process.0, process.1);
             let (from, to) = main.map_or((u64::MAX, u64::MAX), |(from, to)| (time(from), time(to)));
             let stretches = [(0, from), (from, to), (to, u64::MAX)];
             for (part, (from, to)) in parts.iter_mut().zip(stretches) {

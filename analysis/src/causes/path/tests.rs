@@ -38,14 +38,14 @@ fn it_goes_where_others_were_waited_for() {
     let mut ranks = Ranks::new(3);
     // Rank 0 computes until 3000 and sends; rank 1 waits for it, computes until 5000, and all wait for it at the barrier.
     for rank in 0..3 {
-        ranks.call(rank, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
+        ranks.call(rank, 1000, 1100, "MPI_Comm_get_parent", &[0x6000]);
     }
     ranks.send(0, (3000, 3100), 1, 1);
     ranks.receive(1, (1500, 3400), 0, 0, 1);
     for (rank, entry) in [(0, 3300), (1, 5000), (2, 2000)] {
-        ranks.call(rank, (entry, 5200), "MPI_Barrier", &[WORLD]);
+        ranks.call(rank, entry, 5200, "MPI_Barrier", &[WORLD]);
     }
-    ranks.call(2, (5900, 6000), "MPI_Barrier", &[WORLD]);
+    ranks.call(2, 5900, 6000, "MPI_Barrier", &[WORLD]);
     let found = path(ranks);
     assert_eq!((found.from_ps, found.to_ps), (1_000_000, 6_000_000));
     assert_eq!(found.changes, 2);
@@ -77,10 +77,10 @@ fn it_goes_where_others_were_waited_for() {
 fn it_covers_the_run_where_the_first_rank_on_it_starts_late() {
     let mut ranks = Ranks::new(2);
     // Rank 1 starts 2000 after rank 0 and is never waited for; it ends last.
-    ranks.call(0, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
-    ranks.call(0, (1200, 1300), "MPI_Finalize", &[]);
-    ranks.call(1, (3000, 3100), "MPI_Comm_get_parent", &[0x6000]);
-    ranks.call(1, (5000, 5400), "MPI_Finalize", &[]);
+    ranks.call(0, 1000, 1100, "MPI_Comm_get_parent", &[0x6000]);
+    ranks.call(0, 1200, 1300, "MPI_Finalize", &[]);
+    ranks.call(1, 3000, 3100, "MPI_Comm_get_parent", &[0x6000]);
+    ranks.call(1, 5000, 5400, "MPI_Finalize", &[]);
     let found = path(ranks);
     assert_eq!((found.from_ps, found.to_ps), (1_000_000, 5_400_000));
     assert_eq!(
@@ -101,8 +101,8 @@ fn it_covers_the_run_where_the_first_rank_on_it_starts_late() {
 #[test]
 fn one_process_is_its_own_path_and_no_process_has_none() {
     let mut ranks = Ranks::new(1);
-    ranks.call(0, (1000, 1100), "MPI_Barrier", &[WORLD]);
-    ranks.call(0, (2000, 2100), "MPI_Barrier", &[WORLD]);
+    ranks.call(0, 1000, 1100, "MPI_Barrier", &[WORLD]);
+    ranks.call(0, 2000, 2100, "MPI_Barrier", &[WORLD]);
     let found = path(ranks);
     assert_eq!(parts(&found), [(0, 1100, 900)]);
     assert_eq!(found.changes, 0);
@@ -127,11 +127,11 @@ fn slack_is_what_others_wait_less() {
     let mut ranks = Ranks::new(3);
     // All need the barrier until 5000, for which rank 1 is the last, 2000 after rank 0 and 3000 after rank 2.
     for (rank, entry) in [(0, 3000), (1, 5000), (2, 2000)] {
-        ranks.call(rank, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
-        ranks.call(rank, (entry, 5200), "MPI_Barrier", &[WORLD]);
+        ranks.call(rank, 1000, 1100, "MPI_Comm_get_parent", &[0x6000]);
+        ranks.call(rank, entry, 5200, "MPI_Barrier", &[WORLD]);
     }
     // After it rank 2 has 500 of work, and the others have none.
-    ranks.call(2, (5600, 5700), "MPI_Comm_get_parent", &[0x6000]);
+    ranks.call(2, 5600, 5700, "MPI_Comm_get_parent", &[0x6000]);
     let found = path(ranks);
     // After the barrier: rank 2 has no slack, the others the 500. Before it: rank 1 has none as rank 2 needs it, and the others have the time
     // by which they came before it.
@@ -149,12 +149,12 @@ fn slack_is_what_others_wait_less() {
 fn a_message_that_came_early_has_the_time_until_it_is_asked_for() {
     let mut ranks = Ranks::new(2);
     for rank in 0..2 {
-        ranks.call(rank, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
+        ranks.call(rank, 1000, 1100, "MPI_Comm_get_parent", &[0x6000]);
     }
     // Sent at 2000, requested at 6000 by rank 1, which ends last.
     ranks.send(0, (2000, 2100), 1, 1);
     ranks.receive(1, (6000, 6100), 0, 0, 1);
-    ranks.call(1, (9000, 9100), "MPI_Comm_get_parent", &[0x6000]);
+    ranks.call(1, 9000, 9100, "MPI_Comm_get_parent", &[0x6000]);
     // Rank 0 has no other work: 7000 at its end, 4000 before its send.
     let found = path(ranks);
     assert_eq!(
@@ -170,22 +170,22 @@ fn a_message_that_came_early_has_the_time_until_it_is_asked_for() {
 fn a_delay_passes_through_a_request_and_a_root() {
     let mut ranks = Ranks::new(3);
     for rank in 0..3 {
-        ranks.call(rank, (1000, 1100), "MPI_Comm_get_parent", &[0x6000]);
+        ranks.call(rank, 1000, 1100, "MPI_Comm_get_parent", &[0x6000]);
     }
     // Rank 1 posts a receive at 1500 for the message that rank 0 sends at 3000, and waits for it from 2500 to 3000. The reduction at rank 2
     // needs rank 1 at 4000 and rank 0 at 3200, and rank 2 itself enters at 3500.
     let request = ranks.guests[1].room(8);
     let arguments = [BUFFER, int(4), BYTE, int(0), int(1), WORLD, request];
-    ranks.call_and(1, (1500, 1600), "MPI_Irecv", &arguments, |guest| {
+    ranks.call_and(1, 1500, 1600, "MPI_Irecv", &arguments, |guest| {
         guest.put_handle(request, 0x9800_0001);
     });
     ranks.send(0, (3000, 3100), 1, 1);
-    ranks.call_and(1, (2500, 3300), "MPI_Wait", &[request, 1], |guest| {
+    ranks.call_and(1, 2500, 3300, "MPI_Wait", &[request, 1], |guest| {
         guest.put_handle(request, NO_REQUEST);
     });
     for (rank, times) in [(0, (3200, 3300)), (1, (4000, 4100)), (2, (3500, 4500))] {
         let arguments = [BUFFER, BUFFER, int(1), BYTE, SUM, int(2), WORLD];
-        ranks.call(rank, times, "MPI_Reduce", &arguments);
+        ranks.call(rank, times.0, times.1, "MPI_Reduce", &arguments);
     }
     let found = path(ranks);
     let [first, second, third] = slack(&found)[..] else {

@@ -172,7 +172,8 @@ impl Calls {
     pub(super) fn resolve(
         &mut self,
         call: Call,
-        (cause, needed): (Option<Cause>, Option<Needed>),
+        cause: Option<Cause>,
+        needed: Option<Needed>,
         met: Option<(u64, u64)>,
     ) {
         let Some(open) = self.open.get_mut(&call) else {
@@ -242,7 +243,8 @@ impl Calls {
                 partners: open.partners,
                 met: open.met,
             };
-            delays.close(entered.thread(), open.number, closed);
+            let (thread, member) = entered.thread();
+            delays.close(thread, member, open.number, closed);
         }
         let Some(cause) = last.filter(|_| entered.counts) else {
             return;

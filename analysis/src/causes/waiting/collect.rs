@@ -347,8 +347,8 @@ impl<'a> WaitCollector<'a> {
             (meets || cause.kind == WaitKind::LateReceiver) && exit <= cause.at
         });
         match alone {
-            true => self.calls.resolve(call, (None, None), None),
-            false => self.calls.resolve(call, (cause, needed), own.met),
+            true => self.calls.resolve(call, None, None, None),
+            false => self.calls.resolve(call, cause, needed, own.met),
         }
     }
 

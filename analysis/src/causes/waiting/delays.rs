@@ -146,12 +146,7 @@ impl Delays {
     }
 
     /// Handles a call with known waiting.
-    pub(super) fn close(
-        &mut self,
-        (thread, member): (ThreadKey, Member),
-        call: Call,
-        closed: Closed,
-    ) {
+    pub(super) fn close(&mut self, thread: ThreadKey, member: Member, call: Call, closed: Closed) {
         let actor = self.actor(thread, member);
         let pending = &mut self.actors[actor as usize].pending;
         let place = pending.binary_search_by_key(&call, |pending| pending.call);
@@ -289,7 +284,7 @@ impl Delays {
         let since = self.together((own, other), (entry, until));
         let spent = late.timeline.between(since.other, until);
         let compared = waiting.timeline.between(since.own, entry);
-        let surplus = self.surplus((own, other), spent, compared);
+        let surplus = self.surplus(own, other, spent, compared);
         let wait = until.saturating_sub(entry);
         let shares = scaled(surplus, wait);
         if shares.is_empty() && wait > 0 {
@@ -333,7 +328,8 @@ impl Delays {
     /// Returns the surplus of the thread that was waited for.
     fn surplus(
         &self,
-        (own, other): (u32, u32),
+        own: u32,
+        other: u32,
         spent: Components,
         mut compared: Components,
     ) -> Vec<Share> {

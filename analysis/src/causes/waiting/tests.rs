@@ -72,7 +72,7 @@ fn each_call_that_waited_is_told_once() {
     ranks.send(0, (1700, 1800), 1, 1);
     ranks.receive(1, (1000, 2500), 0, 0, 1);
     for (rank, entry) in [(0, 3000), (1, 4500)] {
-        ranks.call(rank, (entry, 5000), "MPI_Barrier", &[WORLD]);
+        ranks.call(rank, entry, 5000, "MPI_Barrier", &[WORLD]);
     }
     let trace = ranks.trace();
     let mut collector = WaitCollector::naming(&trace.header, &trace.communicators);
@@ -110,7 +110,7 @@ fn a_wildcard_waits_for_the_one_whose_message_it_got() {
 fn what_a_wildcard_without_a_status_got_is_deduced() {
     let mut ranks = Ranks::new(2);
     let any = [BUFFER, int(4), BYTE, int(ANY), int(-1), WORLD, 1];
-    ranks.call(0, (1000, 2000), "MPI_Recv", &any);
+    ranks.call(0, 1000, 2000, "MPI_Recv", &any);
     ranks.send(1, (1500, 1600), 0, 7);
     ranks.receive(0, (3000, 4000), 1, 1, 8);
     ranks.send(1, (3600, 3700), 0, 8);
@@ -135,13 +135,13 @@ fn a_wildcard_that_may_have_got_either_is_counted_and_holds_nobody_up() {
         if cancels {
             let request = ranks.guests[0].handles(&[0]);
             let post = [&any[..6], &[request]].concat();
-            ranks.call(0, (500, 600), "MPI_Cancel", &[BUFFER]);
-            ranks.call_and(0, (1000, 1100), "MPI_Irecv", &post, |guest| {
+            ranks.call(0, 500, 600, "MPI_Cancel", &[BUFFER]);
+            ranks.call_and(0, 1000, 1100, "MPI_Irecv", &post, |guest| {
                 guest.put_handle(request, 0x9c00_0001);
             });
-            ranks.call(0, (1200, 2000), "MPI_Wait", &[request, 1]);
+            ranks.call(0, 1200, 2000, "MPI_Wait", &[request, 1]);
         } else {
-            ranks.call(0, (1000, 2000), "MPI_Recv", &any);
+            ranks.call(0, 1000, 2000, "MPI_Recv", &any);
             ranks.send(2, (1500, 1600), 0, 7);
         }
         ranks.send(1, (1500, 1600), 0, 7);
@@ -162,10 +162,10 @@ fn the_call_that_completes_a_request_waits() {
     let mut ranks = Ranks::new(2);
     let (request, status) = (ranks.guests[1].handles(&[0]), ranks.guests[1].room(24));
     let post = [BUFFER, int(4), BYTE, int(0), int(1), WORLD, request];
-    ranks.call_and(1, (1000, 1100), "MPI_Irecv", &post, |guest| {
+    ranks.call_and(1, 1000, 1100, "MPI_Irecv", &post, |guest| {
         guest.put_handle(request, 0xac00_0001);
     });
-    ranks.call_and(1, (2000, 3000), "MPI_Wait", &[request, status], |guest| {
+    ranks.call_and(1, 2000, 3000, "MPI_Wait", &[request, status], |guest| {
         guest.put_handle(request, NO_REQUEST);
         guest.put_status(status, 0, 1, 4);
     });
@@ -182,7 +182,7 @@ fn collective_operations_wait_by_what_they_depend_on() {
     let mut ranks = Ranks::new(3);
     let all = |ranks: &mut Ranks, entries: [u64; 3], exit: u64, name: &str, arguments: &[u64]| {
         for (rank, entry) in entries.into_iter().enumerate() {
-            ranks.call(rank, (entry, exit), name, arguments);
+            ranks.call(rank, entry, exit, name, arguments);
         }
     };
     all(
@@ -227,24 +227,18 @@ fn calls_that_synchronise_wait_for_the_last_that_comes() {
     let made = [0xa1, 0xa2, 0xa3].map(|low| 0x8400_0000 + low);
     for (rank, entry) in [1000, 1900, 1400].into_iter().enumerate() {
         let new = ranks.guests[rank].room(8);
-        ranks.call_and(
-            rank,
-            (entry, 2000),
-            "MPI_Comm_dup",
-            &[WORLD, new],
-            |guest| {
-                guest.put_handle(new, made[rank]);
-            },
-        );
+        ranks.call_and(rank, entry, 2000, "MPI_Comm_dup", &[WORLD, new], |guest| {
+            guest.put_handle(new, made[rank]);
+        });
     }
     // The second copy is freed locally: nothing waits for the last of them.
     for (rank, entry) in [2500, 2900, 2100].into_iter().enumerate() {
         let old = ranks.guests[rank].room(8);
         ranks.guests[rank].put_handle(old, made[rank]);
-        ranks.call(rank, (entry, entry + 50), "MPI_Comm_free", &[old]);
+        ranks.call(rank, entry, entry + 50, "MPI_Comm_free", &[old]);
     }
     for (rank, entry) in [3000, 3300, 3100].into_iter().enumerate() {
-        ranks.call(rank, (entry, 3400), "MPI_Finalize", &[]);
+        ranks.call(rank, entry, 3400, "MPI_Finalize", &[]);
     }
     let found = ranks.waiting();
     let expected = [
@@ -288,16 +282,17 @@ fn a_started_scan_waits_for_lower_ranks_only() {
             0x1c00_0000,
             request,
         ];
-        ranks.call_and(rank, (100, 200), "MPI_Scan_init", &scan, |guest| {
+        ranks.call_and(rank, 100, 200, "MPI_Scan_init", &scan, |guest| {
             guest.put_handle(request, 0xac00_0001);
         });
     }
     for (rank, entry) in [1500, 1000].into_iter().enumerate() {
-        ranks.call(rank, (entry, entry + 50), "MPI_Start", &[requests[rank]]);
+        ranks.call(rank, entry, entry + 50, "MPI_Start", &[requests[rank]]);
         let status = ranks.guests[rank].room(24);
         ranks.call(
             rank,
-            (entry + 100, 2000),
+            entry + 100,
+            2000,
             "MPI_Wait",
             &[requests[rank], status],
         );
@@ -314,7 +309,7 @@ fn what_has_no_partner_is_counted() {
     let mut ranks = Ranks::new(2);
     ranks.send(0, (1000, 1100), 1, 1);
     ranks.receive(1, (1000, 1100), 0, 0, 2);
-    ranks.call(0, (2000, 2100), "MPI_Barrier", &[WORLD]);
+    ranks.call(0, 2000, 2100, "MPI_Barrier", &[WORLD]);
     let found = ranks.waiting();
     let alone = (
         found.lone_sends,

@@ -12,11 +12,11 @@ use belljar_tracer::scripted::int;
 /// Two ranks: one computes for some time, reads the clock a number of times, and sends a message with the tag.
 fn program(computes: u64, asks: u64, tag: u32) -> Trace {
     let mut ranks = Ranks::new(2);
-    ranks.call(0, (1000, 2000), "MPI_Barrier", &[WORLD]);
-    ranks.call(1, (1200, 2000), "MPI_Barrier", &[WORLD]);
+    ranks.call(0, 1000, 2000, "MPI_Barrier", &[WORLD]);
+    ranks.call(1, 1200, 2000, "MPI_Barrier", &[WORLD]);
     let mut now = 2000 + computes;
     for _ in 0..asks {
-        ranks.call(0, (now, now + 200), "MPI_Wtime", &[]);
+        ranks.call(0, now, now + 200, "MPI_Wtime", &[]);
         now += 300;
     }
     ranks.send(0, (now, now + 500), 1, tag);
@@ -111,15 +111,15 @@ fn the_first_other_call_is_told_of_each_rank() {
 fn a_program_that_makes_more_calls_parts_at_its_end() {
     let mut ranks = Ranks::new(2);
     for rank in 0..2 {
-        ranks.call(rank, (1000, 2000), "MPI_Barrier", &[WORLD]);
+        ranks.call(rank, 1000, 2000, "MPI_Barrier", &[WORLD]);
     }
     let short = ranks.trace();
     let mut ranks = Ranks::new(2);
     for rank in 0..2 {
-        ranks.call(rank, (1000, 2000), "MPI_Barrier", &[WORLD]);
+        ranks.call(rank, 1000, 2000, "MPI_Barrier", &[WORLD]);
     }
     let arguments = [BUFFER, int(4), BYTE, int(0), WORLD];
-    ranks.call(1, (3000, 3500), "MPI_Bcast", &arguments);
+    ranks.call(1, 3000, 3500, "MPI_Bcast", &arguments);
     let found = compared(&short, &ranks.trace());
     assert!(found.ranks[0].parts.is_none());
     let call = found.ranks[1].parts.as_ref().unwrap();

@@ -132,7 +132,7 @@ impl GraphDraft {
                 let pair = (nodes[edge.from as usize], nodes[edge.to as usize]);
                 match self.edges.get_mut(&pair) {
                     Some(own) => own.labels.with(&edge.labels),
-                    None => self.start_edge(pair, &edge.labels),
+                    None => self.start_edge(pair.0, pair.1, &edge.labels),
                 }
                 if let Some(own) = self.edges.get_mut(&pair) {
                     own.threads += 1;
@@ -143,7 +143,7 @@ impl GraphDraft {
         }
     }
 
-    fn start_edge(&mut self, (from, to): (u32, u32), labels: &Labels) {
+    fn start_edge(&mut self, from: u32, to: u32, labels: &Labels) {
         let edge = FlowEdge {
             from,
             to,

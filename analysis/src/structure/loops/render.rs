@@ -203,33 +203,36 @@ impl TreeRows {
             (visits, mpi)
         };
         let indent = "  ".repeat(depth);
-        self.row(
-            format!("{indent}SEQ{}", part.when.words()),
-            sum(&part.calls),
-        );
+        let (visits, mpi) = sum(&part.calls);
+        self.row(format!("{indent}SEQ{}", part.when.words()), visits, mpi);
         let calls = &part.calls;
         let (first, rest) = match calls.len() > CALLS {
             true => (&calls[..CALLS / 2], &calls[CALLS / 2..]),
             false => (&calls[..], &[][..]),
         };
         for call in first {
-            let figures = (call.visits.total, call.in_mpi.total_ps);
-            self.row(format!("{indent}  {}", call.text), figures);
+            self.call(&indent, call);
         }
         if !rest.is_empty() {
             let (middle, last) = rest.split_at(rest.len() - CALLS / 2);
+            let (visits, mpi) = sum(middle);
             self.row(
                 format!("{indent}  ... {} more ...", middle.len()),
-                sum(middle),
+                visits,
+                mpi,
             );
             for call in last {
-                let figures = (call.visits.total, call.in_mpi.total_ps);
-                self.row(format!("{indent}  {}", call.text), figures);
+                self.call(&indent, call);
             }
         }
     }
 
-    fn row(&mut self, text: String, (calls, mpi): (u64, u64)) {
+    fn call(&mut self, indent: &str, call: &super::SequenceCall) {
+        let text = format!("{indent}  {}", call.text);
+        self.row(text, call.visits.total, call.in_mpi.total_ps);
+    }
+
+    fn row(&mut self, text: String, calls: u64, mpi: u64) {
         let row = [
             text,
             count(calls / self.threads),

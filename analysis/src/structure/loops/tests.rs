@@ -99,7 +99,7 @@ fn of_calls(calls: &str) -> Vec<ProgramPart> {
     for (number, call) in (1u64..).zip(calls.chars()) {
         let times = (number * 1000, number * 1000 + 200);
         match call {
-            'a' => ranks.call(0, times, "MPI_Barrier", &[WORLD]),
+            'a' => ranks.call(0, times.0, times.1, "MPI_Barrier", &[WORLD]),
             _ => ranks.send(0, times, 0, 1),
         }
     }
@@ -149,7 +149,7 @@ fn balance_of(late: &[u64]) -> Vec<super::LoopBalance> {
     for step in 1..=10u64 {
         for (rank, late) in late.iter().enumerate() {
             let entry = step * 100_000 - 1000 + late;
-            ranks.call(rank, (entry, step * 100_000), "MPI_Barrier", &[WORLD]);
+            ranks.call(rank, entry, step * 100_000, "MPI_Barrier", &[WORLD]);
         }
     }
     let trace = ranks.trace();

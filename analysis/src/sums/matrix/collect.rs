@@ -139,8 +139,8 @@ impl<'a> TrafficCollector<'a> {
             }
             return Ok(());
         }
-        let caller = ((event.node, event.process), own);
-        let repeated = self.repeats.take(caller, operation, collective);
+        let caller = (event.node, event.process);
+        let repeated = self.repeats.take(caller, own, operation, collective);
         repeated.into_iter().for_each(|it| self.repeated(&it));
         Ok(())
     }

@@ -49,7 +49,7 @@ impl Matrix {
             "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{edge}\" height=\"{edge}\" fill=\"none\" \
              stroke=\"#999\"/>"
         )?;
-        self.write_names(&sides, (share, size), out)?;
+        self.write_names(&sides, share, size, out)?;
         let cells = self.cells(&sides, share);
         let most = cells.values().map(|cell| cell.1).max().unwrap_or(0);
         for ((row, column), (messages, sum)) in &cells {
@@ -93,7 +93,8 @@ impl Matrix {
     fn write_names(
         &self,
         sides: &[Side],
-        (share, size): (usize, usize),
+        share: usize,
+        size: usize,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
         let squares = sides.len().div_ceil(share);

@@ -41,7 +41,8 @@ impl Repeats {
     /// Adds a call. Returns a kind that is dropped, or a call that is not kept, and that is to be computed now.
     pub(super) fn take(
         &mut self,
-        (process, own): (ProcessKey, Member),
+        process: ProcessKey,
+        own: Member,
         operation: Operation,
         collective: &Collective,
     ) -> Option<Repeated> {
@@ -114,11 +115,11 @@ mod tests {
         };
         for turn in 0..400u64 {
             let bytes = if turn % 2 == 0 { 8 } else { turn % 50 };
-            let forgotten = repeats.take(CALLER, OPERATION, &collective(bytes, 0));
+            let forgotten = repeats.take(CALLER.0, CALLER.1, OPERATION, &collective(bytes, 0));
             forgotten.into_iter().for_each(&mut out);
         }
         // Calls with many pieces are not kept.
-        let large = repeats.take(CALLER, OPERATION, &collective(1000, PIECES));
+        let large = repeats.take(CALLER.0, CALLER.1, OPERATION, &collective(1000, PIECES));
         assert_eq!(large.as_ref().map(|it| it.calls), Some(1));
         out(large.unwrap());
         let left: Vec<Repeated> = repeats.finish().collect();

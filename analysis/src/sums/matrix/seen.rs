@@ -45,13 +45,14 @@ pub fn seen_traffic(
     filter: &Filter,
     of: TrafficOf,
 ) -> Result<Option<(Matrix, TraceState)>, TraceError> {
-    seen_with(path, (filter, of), || communicators(path))
+    seen_with(path, filter, of, || communicators(path))
 }
 
 /// Reads the same with a trace's communicators, which are requested if they are needed.
 pub(crate) fn seen_with(
     path: &Path,
-    (filter, of): (&Filter, TrafficOf),
+    filter: &Filter,
+    of: TrafficOf,
     communicators: impl FnOnce() -> Result<Communicators, TraceError>,
 ) -> Result<Option<(Matrix, TraceState)>, TraceError> {
     let Some(mut records) = Records::beside(path)? else {

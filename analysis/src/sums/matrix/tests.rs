@@ -123,7 +123,7 @@ fn uneven() -> Trace {
     let mut ranks = Ranks::new(3);
     for rank in 0..3 {
         let size = ranks.guests[rank].ints(&[3]);
-        ranks.call(rank, (1_000, 1_100), "MPI_Comm_size", &[WORLD, size]);
+        ranks.call(rank, 1_000, 1_100, "MPI_Comm_size", &[WORLD, size]);
         let sent = ranks.guests[rank].ints(&[1, 0, 10 * (1 + rank as i32)]);
         let from_each = [1, 0, 10 * (1 + rank as i32)];
         let received = match rank {
@@ -145,7 +145,7 @@ fn uneven() -> Trace {
             BYTE,
             WORLD,
         ];
-        ranks.call(rank, (2_000, 2_500), "MPI_Alltoallv", &arguments);
+        ranks.call(rank, 2_000, 2_500, "MPI_Alltoallv", &arguments);
         let counts = ranks.guests[rank].ints(&[5, 6, 7]);
         let own = 5 + rank as i32;
         let arguments = [
@@ -159,7 +159,7 @@ fn uneven() -> Trace {
             int(1),
             WORLD,
         ];
-        ranks.call(rank, (3_000, 3_500), "MPI_Gatherv", &arguments);
+        ranks.call(rank, 3_000, 3_500, "MPI_Gatherv", &arguments);
     }
     ranks.trace()
 }
@@ -191,15 +191,15 @@ fn persistent(prepared: &[(&str, &[u64])], starts: u64) -> Trace {
     let mut ranks = Ranks::new(2);
     for rank in 0..2 {
         let size = ranks.guests[rank].ints(&[2]);
-        ranks.call(rank, (1_000, 1_100), "MPI_Comm_size", &[WORLD, size]);
+        ranks.call(rank, 1_000, 1_100, "MPI_Comm_size", &[WORLD, size]);
         for (at, (name, arguments)) in (2u64..).zip(prepared) {
             let handle = 0xac00_0050 + at;
             let request = ranks.guests[rank].handles(&[handle]);
             let arguments = [*arguments, &[request]].concat();
-            ranks.call(rank, (at * 1_000, at * 1_000 + 200), name, &arguments);
+            ranks.call(rank, at * 1_000, at * 1_000 + 200, name, &arguments);
             for start in 0..starts {
                 let entry = at * 1_000 + 300 + start * 200;
-                ranks.call(rank, (entry, entry + 150), "MPI_Start", &[request]);
+                ranks.call(rank, entry, entry + 150, "MPI_Start", &[request]);
             }
         }
     }
@@ -251,10 +251,10 @@ fn what_cannot_be_worked_out_is_counted_with_the_reason() {
     let mut ranks = Ranks::new(2);
     for rank in 0..2 {
         let scan = [BUFFER, BUFFER, int(4), BYTE, SUM, WORLD];
-        ranks.call(rank, (1_000, 1_100), "MPI_Scan", &scan);
+        ranks.call(rank, 1_000, 1_100, "MPI_Scan", &scan);
         // An unknown handle of an operation.
         let own = [BUFFER, BUFFER, int(4), BYTE, 0x9800_0000, WORLD];
-        ranks.call(rank, (2_000, 2_100), "MPI_Allreduce", &own);
+        ranks.call(rank, 2_000, 2_100, "MPI_Allreduce", &own);
     }
     let mut trace = ranks.trace();
     let tables = tables();

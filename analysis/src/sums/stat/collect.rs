@@ -198,7 +198,7 @@ impl<'a> StatCollector<'a> {
                 .intervals
                 .add_equal(between, outside, frequency.as_hz());
             let extremes = event.durations().unwrap_or_default();
-            function.add_folded(event.calls(), inside, (ps(extremes.0), ps(extremes.1)));
+            function.add_folded(event.calls(), inside, ps(extremes.0), ps(extremes.1));
             return;
         }
         let duration = span(event.entry, exit);
@@ -257,7 +257,7 @@ impl<'a> StatCollector<'a> {
 
 impl FunctionSum {
     /// Adds several calls with a total of `inside` picoseconds, and the times in the shortest and the longest.
-    fn add_folded(&mut self, calls: u64, inside: u64, (shortest, longest): (u64, u64)) {
+    fn add_folded(&mut self, calls: u64, inside: u64, shortest: u64, longest: u64) {
         self.folds.push((inside / calls, calls));
         let (all, least, most) = self.folded.unwrap_or((0, u64::MAX, 0));
         self.folded = Some((

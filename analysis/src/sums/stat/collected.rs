@@ -89,7 +89,7 @@ impl StatCollector<'_> {
             add(&mut function.nested, sums.nested);
             if calls.count > 0 && !untimed {
                 let [least, most] = [calls.least, calls.most].map(|it| ps(frequency, it));
-                function.lacking.add(calls.count, inside, (least, most));
+                function.lacking.add(calls.count, inside, least, most);
             }
         }
         let process = self.processes.entry(process).or_default();
@@ -132,7 +132,7 @@ pub(super) struct Lacking {
 }
 
 impl Lacking {
-    fn add(&mut self, calls: u64, inside: u64, (shortest, longest): (u64, u64)) {
+    fn add(&mut self, calls: u64, inside: u64, shortest: u64, longest: u64) {
         add(&mut self.calls, calls);
         add(&mut self.inside, inside);
         let (least, most) = self.extremes.unwrap_or((u64::MAX, 0));

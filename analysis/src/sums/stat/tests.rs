@@ -17,7 +17,8 @@ const DOUBLE: u64 = 0x4c00_080b;
 fn call(
     tracer: &mut NodeTracer,
     guest: &mut Guest,
-    (entry, exit): (u64, u64),
+    entry: u64,
+    exit: u64,
     name: &str,
     arguments: &[u64],
 ) {
@@ -40,12 +41,12 @@ fn events() -> (TraceHeader, Vec<Event>) {
 
     let mut guest = Guest::mpich(first, 0);
     // 1000 ns, gap 1000, 500 ns, gap 250, 700 ns, gap 500, 100 ns; then a call that aborts.
-    call(first, &mut guest, (1000, 2000), "MPI_Barrier", &[WORLD]);
+    call(first, &mut guest, 1000, 2000, "MPI_Barrier", &[WORLD]);
     let send = |count, peer| [0x5000, int(count), DOUBLE, int(peer), int(0), WORLD];
-    call(first, &mut guest, (3000, 3500), "MPI_Send", &send(4, 1));
-    call(first, &mut guest, (3750, 4450), "MPI_Send", &send(5, 1));
+    call(first, &mut guest, 3000, 3500, "MPI_Send", &send(4, 1));
+    call(first, &mut guest, 3750, 4450, "MPI_Send", &send(5, 1));
     let bcast = [0x5000, int(3), DOUBLE, int(0), WORLD];
-    call(first, &mut guest, (4950, 5050), "MPI_Bcast", &bcast);
+    call(first, &mut guest, 4950, 5050, "MPI_Bcast", &bcast);
     events.extend(first.take_events());
     guest.clock = 6000;
     guest.enter(first, "MPI_Abort", &[WORLD, 0]);
@@ -58,11 +59,11 @@ fn events() -> (TraceHeader, Vec<Event>) {
     let slot = guest.enter(second, "MPI_Recv", &receive(4));
     let before = guest.stack;
     // A call made by the implementation.
-    call(second, &mut guest, (2500, 3000), "MPI_Barrier", &[WORLD]);
+    call(second, &mut guest, 2500, 3000, "MPI_Barrier", &[WORLD]);
     guest.stack = before;
     guest.clock = 3900;
     guest.leave(second, slot, 0);
-    call(second, &mut guest, (6000, 7000), "MPI_Bcast", &bcast);
+    call(second, &mut guest, 6000, 7000, "MPI_Bcast", &bcast);
     events.extend(second.take_events());
     (header, events)
 }

@@ -151,7 +151,7 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
         true => tolerance::of(&job, &arguments.placement)?,
         false => None,
     };
-    let mut doubts = doubts::doubts(program, &calibration, (&wanted, changed), &outcome);
+    let mut doubts = doubts::doubts(program, &calibration, &wanted, changed, &outcome);
     if arguments.tolerance && tolerance.is_none() {
         doubts.push(
             "the tolerance is unknown: calls never return in the model loggops, or the replay was broken off".to_owned(),

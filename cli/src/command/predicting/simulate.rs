@@ -174,11 +174,7 @@ fn described(error: anyhow::Error, path: &Path, values: &[(String, String)]) -> 
 struct NetworkWarnings(BTreeMap<String, Vec<String>>);
 
 impl NetworkWarnings {
-    fn of(
-        &mut self,
-        mix: &Mix,
-        (topology, settings): (&Topology, &Settings),
-    ) -> Result<Vec<String>> {
+    fn of(&mut self, mix: &Mix, topology: &Topology, settings: &Settings) -> Result<Vec<String>> {
         let mut settings = settings.clone();
         if mix.is_greedy() {
             // The routing chooses among all paths of minimum cost.
@@ -240,7 +236,7 @@ impl<'p> CombinationReader<'p> {
         let mix = Mix::of(path, &combination)?;
         let (topology, settings) = mix.machine(path)?;
         mix.policies(&topology, &settings)?;
-        let warnings = networks.of(&mix, (&topology, &settings))?;
+        let warnings = networks.of(&mix, &topology, &settings)?;
         let ((jobs, said), played) = self.jobs(&mix)?;
         let wanted = PendingCombination {
             played,
@@ -345,7 +341,7 @@ fn one(
     watch: &Watch,
 ) -> Result<Option<((Topology, Outcome), SimulationRow)>> {
     let (topology, settings) = wanted.mix.machine(path)?;
-    let Some(outcome) = play(wanted, (&topology, &settings), keeper, watch)? else {
+    let Some(outcome) = play(wanted, &topology, &settings, keeper, watch)? else {
         return Ok(None);
     };
     let measures = Measures::of(&outcome.0, &wanted.jobs, topology.hosts());
@@ -366,7 +362,7 @@ fn leave(
 ) -> Result<()> {
     let jobs = &wanted.jobs;
     files::write(folder, topology, jobs, simulated)?;
-    plots::gantt(folder, topology.hosts(), (jobs, simulated))?;
+    plots::gantt(folder, topology.hosts(), jobs, simulated)?;
     plots::loads(folder, simulated)?;
     if wanted.mix.level == TrafficLevel::Message {
         files::carried(folder, links)?;

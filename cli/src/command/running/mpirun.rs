@@ -272,7 +272,7 @@ pub(in crate::command) fn perform(
     }
     let inputs = draft.files.keys().map(|name| copied(name)).collect();
     let with = (&arguments.host, arguments.report);
-    let code = run::start(plan, directory, Hosts::default(), inputs, with)?;
+    let code = run::start(plan, directory, Hosts::default(), inputs, with.0, with.1)?;
     say(format_args!(
         "scenario: {0}/{SCENARIO_FILE}; edit it and run it again with: belljar run {0}/{SCENARIO_FILE}",
         path.display()

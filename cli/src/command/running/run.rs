@@ -159,7 +159,8 @@ pub(in crate::command) fn start(
     directory: RunDirectory,
     hosts: Hosts,
     inputs: Vec<String>,
-    (host, report): (&HostArguments, bool),
+    host: &HostArguments,
+    report: bool,
 ) -> Result<ExitCode> {
     let task = RunTask {
         plan,

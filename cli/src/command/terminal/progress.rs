@@ -166,12 +166,12 @@ impl Counters {
         let (done, all) = (done.load(Ordering::Relaxed), all.load(Ordering::Relaxed));
         let pass = Duration::from_nanos(self.pass.load(Ordering::Relaxed));
         let elapsed = self.begin.elapsed().saturating_sub(pass);
-        line(&what, self.unit, (done, all), elapsed)
+        line(&what, self.unit, done, all, elapsed)
     }
 }
 
 /// The line of some work.
-fn line(what: &str, unit: Unit, (done, all): (u64, u64), elapsed: Duration) -> String {
+fn line(what: &str, unit: Unit, done: u64, all: u64, elapsed: Duration) -> String {
     let left = remaining(elapsed, done, all);
     let left = left.map_or_else(String::new, |left| format!(", {} left", in_words(left)));
     match (unit, all) {
@@ -261,7 +261,9 @@ mod tests {
 
     #[test]
     fn lines_have_what_is_known() {
-        let of = |unit, counts, seconds| line("replays", unit, counts, SECOND * seconds);
+        let of = |unit, counts: (u64, u64), seconds| {
+            line("replays", unit, counts.0, counts.1, SECOND * seconds)
+        };
         assert_eq!(of(Unit::Steps, (0, 200), 3), "0 of 200 replays");
         assert_eq!(
             of(Unit::Steps, (50, 200), 30),

@@ -176,7 +176,7 @@ impl Profiler {
         let (rip, gpr) = place;
         let frames = self
             .unwinder
-            .frames_at((*rip, gpr), mappings, memory, self.most);
+            .frames_at(*rip, gpr, mappings, memory, self.most);
         let mut stack = Vec::with_capacity(frames.len());
         for (depth, frame) in frames.into_iter().enumerate() {
             // A call precedes its return address.

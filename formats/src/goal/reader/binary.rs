@@ -191,7 +191,8 @@ impl Schedule<'_> {
             3 => {
                 return Ok(GoalOperation::new(
                     GoalOperationKind::Work(size),
-                    (bytes[21], bytes[22]),
+                    bytes[21],
+                    bytes[22],
                 ));
             }
             1 => Direction::Send,
@@ -211,6 +212,6 @@ impl Schedule<'_> {
             tag: (tag != ANY).then_some(tag.cast_signed()),
             bytes: size,
         };
-        Ok(GoalOperation::new(kind, (bytes[21], bytes[22])))
+        Ok(GoalOperation::new(kind, bytes[21], bytes[22]))
     }
 }

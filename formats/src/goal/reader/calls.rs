@@ -32,7 +32,8 @@ pub(super) fn calls(
     place: ImportedThread,
     rank: &RankSchedule,
     layout: &Layout,
-    (functions, spool): (&Functions, &mut Spool),
+    functions: &Functions,
+    spool: &mut Spool,
     counts: &mut Counts,
 ) -> Result<(), ImportError> {
     let messages = rank.operations.iter();
@@ -40,7 +41,7 @@ pub(super) fn calls(
         messages.filter(|it| it.interface > 0 && !matches!(it.kind, GoalOperationKind::Work(_)));
     counts.interfaces += elsewhere.count() as u64;
     spool.begin_thread();
-    layout.opening(functions, (place, 0), |event| spool.push(event))?;
+    layout.opening(functions, place, 0, |event| spool.push(event))?;
     let mut caller = Caller {
         place,
         time: 0,
@@ -142,7 +143,7 @@ impl Caller<'_> {
 
     fn event(&self, name: &str) -> Event {
         let function = self.functions.number(name).unwrap_or(u16::MAX);
-        let mut event = blank(self.place, function, (self.time, Some(self.time)));
+        let mut event = blank(self.place, function, self.time, Some(self.time));
         if name != MARK {
             event.communicator = Some(WORLD);
         }

@@ -36,7 +36,7 @@ pub(super) struct GoalOperation {
 
 impl GoalOperation {
     /// Creates one without prerequisites.
-    pub(super) fn new(kind: GoalOperationKind, (processor, interface): (u8, u8)) -> Self {
+    pub(super) fn new(kind: GoalOperationKind, processor: u8, interface: u8) -> Self {
         Self {
             kind,
             processor,
@@ -115,7 +115,7 @@ mod tests {
     fn work(after: &[u32]) -> GoalOperation {
         GoalOperation {
             after: after.to_vec(),
-            ..GoalOperation::new(GoalOperationKind::Work(1), (0, 0))
+            ..GoalOperation::new(GoalOperationKind::Work(1), 0, 0)
         }
     }
 

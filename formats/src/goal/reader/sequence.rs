@@ -181,14 +181,14 @@ mod tests {
         GoalOperation {
             after: after.to_vec(),
             after_start: after_start.to_vec(),
-            ..GoalOperation::new(kind, (0, 0))
+            ..GoalOperation::new(kind, 0, 0)
         }
     }
 
     fn work(span: u64, after: &[u32]) -> GoalOperation {
         GoalOperation {
             after: after.to_vec(),
-            ..GoalOperation::new(GoalOperationKind::Work(span), (0, 0))
+            ..GoalOperation::new(GoalOperationKind::Work(span), 0, 0)
         }
     }
 

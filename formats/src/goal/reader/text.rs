@@ -288,7 +288,7 @@ impl<'p> GoalParser<'p> {
         };
         let place = [(options[1], "a processor"), (options[2], "an interface")];
         let [processor, interface] = place.map(|(word, what)| self.small(word, what));
-        Ok(GoalOperation::new(kind, (processor?, interface?)))
+        Ok(GoalOperation::new(kind, processor?, interface?))
     }
 
     /// Returns the values of `tag`, `cpu` and `nic`, as far as an operation has them.

@@ -28,7 +28,7 @@ pub(super) fn threads(rank: &RankSchedule) -> Vec<Vec<Link>> {
     let chains = Chains::of(rank, &order);
     let times = begins(rank, &order);
     let waited = Waited::of(rank, &chains);
-    let links = |chain: &Vec<u32>| links(rank, chain, (&chains, &waited, &times));
+    let links = |chain: &Vec<u32>| links(rank, chain, &chains, &waited, &times);
     chains.chains.iter().map(links).collect()
 }
 
@@ -180,7 +180,9 @@ fn points(number: u32) -> [u32; 2] {
 fn links(
     rank: &RankSchedule,
     chain: &[u32],
-    (chains, waited, times): (&Chains, &Waited, &[u64]),
+    chains: &Chains,
+    waited: &Waited,
+    times: &[u64],
 ) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     let mut carried: Option<u32> = None;
@@ -242,7 +244,7 @@ mod tests {
     fn operation(kind: GoalOperationKind, after: &[u32]) -> GoalOperation {
         GoalOperation {
             after: after.to_vec(),
-            ..GoalOperation::new(kind, (0, 0))
+            ..GoalOperation::new(kind, 0, 0)
         }
     }
 

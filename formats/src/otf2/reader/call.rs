@@ -180,7 +180,7 @@ pub(super) fn collected(event: &mut Event, part: Collective) {
 }
 
 /// Sets the window of a call.
-pub(super) fn on_window(event: &mut Event, (window, communicator): (u32, Option<u32>)) {
+pub(super) fn on_window(event: &mut Event, window: u32, communicator: Option<u32>) {
     event.communicator = event.communicator.or(communicator);
     let details = Details {
         window: Some(window),

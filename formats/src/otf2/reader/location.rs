@@ -66,7 +66,8 @@ impl<'a> LocationReader<'a> {
     pub(super) fn read(
         &mut self,
         path: &Path,
-        (location, defined): (u64, Option<u64>),
+        location: u64,
+        defined: Option<u64>,
     ) -> Result<(), ImportError> {
         let mut records = Records::open(path, self.archive.anchor.event_chunk)?;
         if !records.is_there() && defined.is_some_and(|events| events > 0) {
@@ -170,7 +171,7 @@ impl<'a> LocationReader<'a> {
         };
         self.depth += 1;
         if self.depth == 1 {
-            self.call = Some(blank(self.place, function, (self.time, None)));
+            self.call = Some(blank(self.place, function, self.time, None));
         }
         Ok(())
     }
@@ -211,7 +212,7 @@ impl<'a> LocationReader<'a> {
         let archive = self.archive;
         let spool = &mut *self.spool;
         let layout = &archive.communicators.layout;
-        layout.opening(&archive.functions, (self.place, time), |event| {
+        layout.opening(&archive.functions, self.place, time, |event| {
             spool.push(event)
         })
     }
@@ -345,7 +346,7 @@ impl<'a> LocationReader<'a> {
         let window = self.local.global(MappingType::Window, fields.needed()?);
         let reference = self.archive.definitions.windows.get(&window);
         let known = reference.and_then(|it| self.archive.communicators.get(*it));
-        call::on_window(event, (window, known.map(|known| known.number)));
+        call::on_window(event, window, known.map(|known| known.number));
         if matches!(kind, kind::WINDOW_CREATE | kind::WINDOW_DESTROY) {
             return Ok(());
         }

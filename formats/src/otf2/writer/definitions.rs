@@ -74,7 +74,7 @@ impl Definitions {
         own.machine(content)?;
         own.locations(content)?;
         for (number, name) in (0..).zip(content.regions) {
-            own.region(number, name, (role(name), MPI, "MPI"))?;
+            own.region(number, name, role(name), MPI, "MPI")?;
         }
         own.contexts(content)?;
         own.communicators(content)?;
@@ -178,7 +178,7 @@ impl Definitions {
         let functions = content.regions.len() as u32;
         for (name, number) in content.contexts.frames() {
             let file = name.split('+').next().unwrap_or_default();
-            self.region(functions + number, name, (CODE, NO_PARADIGM, file))?;
+            self.region(functions + number, name, CODE, NO_PARADIGM, file)?;
         }
         for (number, (frame, caller)) in (0u32..).zip(content.contexts.list()) {
             let mut fields = RecordContent::default();
@@ -193,7 +193,9 @@ impl Definitions {
         &mut self,
         number: u32,
         name: &str,
-        (role, paradigm, file): (u8, u8, &str),
+        role: u8,
+        paradigm: u8,
+        file: &str,
     ) -> Result<(), ExportError> {
         let name_text = self.text(name)?;
         let file = self.text(file)?;
@@ -210,7 +212,7 @@ impl Definitions {
         let mains = 0..content.places.processes().len() as u32;
         let all = mains.map(|process| Otf2Location::main(process).location());
         let all = all.collect();
-        self.group("", (COMM_LOCATIONS, EARLIER_COMM_LOCATIONS), all)?;
+        self.group("", COMM_LOCATIONS, EARLIER_COMM_LOCATIONS, all)?;
         for (number, group) in (0u32..).zip(content.places.groups()) {
             self.communicator(number, group, content.places)?;
         }
@@ -221,7 +223,8 @@ impl Definitions {
     fn group(
         &mut self,
         name: &str,
-        (kind, earlier): (u8, u8),
+        kind: u8,
+        earlier: u8,
         members: Vec<u64>,
     ) -> Result<u32, ExportError> {
         let name = self.text(name)?;
@@ -250,18 +253,22 @@ impl Definitions {
             None => format!("communicator {number}"),
             Some(_) => format!("intercommunicator {number}"),
         };
-        let kind = (COMM_GROUP, EARLIER_COMM_GROUP);
         let numbers = |members: &Members| {
             let numbers = members.iter().filter_map(|member| places.process(member));
             numbers.map(u64::from).collect()
         };
-        let own = self.group(&name, kind, numbers(&group.members))?;
+        let own = self.group(
+            &name,
+            COMM_GROUP,
+            EARLIER_COMM_GROUP,
+            numbers(&group.members),
+        )?;
         let name_text = self.text(&name)?;
         let mut fields = RecordContent::default();
         fields.number(number).number(name_text).number(own);
         match &group.remote {
             Some(remote) => {
-                let remote = self.group(&name, kind, numbers(remote))?;
+                let remote = self.group(&name, COMM_GROUP, EARLIER_COMM_GROUP, numbers(remote))?;
                 fields.number(remote).perhaps(None).number(0u32);
                 self.put(kind::INTER_COMM, &fields)
             }

@@ -44,7 +44,8 @@ impl Source {
         &mut self,
         call: &mut ExportedCall,
         index: usize,
-        (channel, message): (Channel, Option<u64>),
+        channel: Channel,
+        message: Option<u64>,
         request: Option<u64>,
     ) -> Option<PendingKind> {
         let transfer = &call.event.transfers[index];
@@ -86,7 +87,8 @@ impl Source {
     pub(super) fn received(
         &mut self,
         call: &ExportedCall,
-        (operation, receive): (OperationId, Receive),
+        operation: OperationId,
+        receive: Receive,
         by: Completer,
     ) -> Option<ExportedMessage> {
         let completion = match by {

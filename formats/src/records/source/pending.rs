@@ -42,7 +42,8 @@ impl Source {
     pub(super) fn begin(
         &mut self,
         call: &mut ExportedCall,
-        (operation, message): (OperationId, Option<u64>),
+        operation: OperationId,
+        message: Option<u64>,
         origin: Origin,
         what: Operation,
     ) {
@@ -59,7 +60,7 @@ impl Source {
         let request = (phase == Phase::Begun).then(|| self.request(call.process));
         let kind = match (what, origin) {
             (Operation::Send { channel, .. }, Origin::Transfer(index)) => {
-                self.send(call, index, (channel, message), request)
+                self.send(call, index, channel, message, request)
             }
             (
                 Operation::Receive {
@@ -116,7 +117,8 @@ impl Source {
     pub(super) fn complete(
         &mut self,
         call: &mut ExportedCall,
-        (operation, pending): (OperationId, PendingOperation),
+        operation: OperationId,
+        pending: PendingOperation,
         nothing: bool,
         by: Completer,
     ) {
@@ -125,7 +127,7 @@ impl Source {
             (_, Some(request)) if nothing => Some(Record::Cancelled(request)),
             (PendingKind::Send, request) => request.map(Record::SendCompleted),
             (PendingKind::Receive(receive), request) => {
-                let part = self.received(call, (operation, receive), by);
+                let part = self.received(call, operation, receive, by);
                 part.map(|part| match request {
                     Some(request) => Record::ReceiveCompleted(part, request),
                     None => Record::Receive(part),

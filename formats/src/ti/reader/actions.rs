@@ -166,7 +166,7 @@ fn collective(
         "alltoall" | "allgather" | "gather" | "scatter" => blocks(action, words)?,
         "alltoallv" => pieces_of_both(words, rank.ranks)?,
         "gatherv" | "allgatherv" | "scatterv" | "reducescatter" => {
-            pieces(action, words, (rank.own(), rank.ranks))?
+            pieces(action, words, rank.own(), rank.ranks)?
         }
         other => {
             return Err(format!(
@@ -177,7 +177,7 @@ fn collective(
     if let Some(root) = told.root.filter(|root| *root >= rank.ranks) {
         return Err(format!("there is no rank {root}"));
     }
-    let event = rank.collective(told.name, told.root, told.amounts);
+    let event = rank.collective(told.name, told.root, told.amounts.0, told.amounts.1);
     rank.work(told.work);
     Ok(event)
 }
@@ -287,7 +287,7 @@ fn pieces_of_both(words: &mut Words<'_>, ranks: u32) -> Result<Told, String> {
 
 /// Reads `gatherv SENT RECEIVED... ROOT [TYPE TYPE]`, `scatterv SENT... RECEIVED ROOT [TYPE TYPE]`, `allgatherv SENT RECEIVED... [TYPE TYPE]`,
 /// `reducescatter RECEIVED... WORK [TYPE]`.
-fn pieces(action: &str, words: &mut Words<'_>, (own, ranks): (u32, u32)) -> Result<Told, String> {
+fn pieces(action: &str, words: &mut Words<'_>, own: u32, ranks: u32) -> Result<Told, String> {
     if action == "reducescatter" {
         let counts = words.counts(ranks)?;
         let work = words.work()?;

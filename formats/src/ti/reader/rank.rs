@@ -70,7 +70,7 @@ pub(super) struct Surplus {
 }
 
 impl Surplus {
-    fn add(&mut self, (path, line): (&Path, u64), words: usize) {
+    fn add(&mut self, path: &Path, line: u64, words: usize) {
         self.words += words;
         self.first.get_or_insert_with(|| (path.to_owned(), line));
     }
@@ -143,7 +143,7 @@ impl<'a> RankReader<'a> {
         let mut words = Words::new(words.collect(), self.element);
         let event = actions::carry_out(self, &action, &mut words).map_err(|error| wrong(&error))?;
         if words.left() > 0 && !actions::ignores_words(&action) {
-            self.surplus.add(place, words.left());
+            self.surplus.add(place.0, place.1, words.left());
         }
         event.map_or(Ok(()), |event| self.spool.push(&event))
     }
@@ -176,7 +176,7 @@ impl<'a> RankReader<'a> {
     /// Creates a call of a function at the current time.
     pub(super) fn call(&self, name: &str) -> Event {
         let function = self.functions.number(name).unwrap_or(u16::MAX);
-        let mut event = blank(self.place, function, (self.time, Some(self.time)));
+        let mut event = blank(self.place, function, self.time, Some(self.time));
         event.communicator = Some(WORLD);
         event
     }
@@ -283,7 +283,8 @@ impl<'a> RankReader<'a> {
         &self,
         name: &str,
         root: Option<u32>,
-        (sent, received): (Amount, Amount),
+        sent: Amount,
+        received: Amount,
     ) -> Event {
         let mut event = self.call(name);
         let collective = Collective {

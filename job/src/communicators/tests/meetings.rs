@@ -76,7 +76,7 @@ impl Node {
     }
 
     /// Returns from a call with a communicator; returns the process's own number of it.
-    fn leave(&mut self, (process, out, slot): (usize, u64, u64), handle: u64) -> Option<u32> {
+    fn leave(&mut self, process: usize, out: u64, slot: u64, handle: u64) -> Option<u32> {
         let now = self.now();
         let guest = &mut self.guests[process];
         guest.put_handle(out, handle);
@@ -91,7 +91,7 @@ impl Node {
 
     fn make(&mut self, process: usize, name: &str, arguments: &[u64], handle: u64) -> Option<u32> {
         let call = self.enter(process, name, arguments);
-        self.leave(call, handle)
+        self.leave(call.0, call.1, call.2, handle)
     }
 
     fn resolve(&self) -> Communicators {
@@ -131,7 +131,7 @@ fn a_spawned_job_is_linked_to_its_parents() {
     let children = node.start("kvs_77_1_x_host", 2);
     let spawned: Vec<_> = calls
         .into_iter()
-        .map(|call| node.leave(call, 0x8400_0001))
+        .map(|call| node.leave(call.0, call.1, call.2, 0x8400_0001))
         .collect();
     let parent: Vec<_> = children
         .iter()
@@ -173,8 +173,10 @@ fn spawns_at_once_are_told_apart_by_their_sizes_or_not_at_all() {
         let second = node.enter(1, "MPI_Comm_spawn", &spawn(sizes[1], MPICH_SELF));
         node.start("kvs_77_1_x_host", sizes[0] as usize);
         node.start("kvs_77_2_x_host", sizes[1] as usize);
-        let first = node.leave(first, 0x8400_0001).unwrap();
-        let second = node.leave(second, 0x8400_0001).unwrap();
+        let first = node.leave(first.0, first.1, first.2, 0x8400_0001).unwrap();
+        let second = node
+            .leave(second.0, second.1, second.2, 0x8400_0001)
+            .unwrap();
         let resolved = node.resolve();
         let job = |process, number| {
             let peer = resolved.peer(keys(process), number, Peer::Rank(0));
@@ -197,14 +199,17 @@ fn one_spawn_after_the_other_finds_its_own() {
     for turn in 1..=2u64 {
         let call = node.enter(0, "MPI_Comm_spawn", &spawn(1, MPICH_WORLD));
         let child = node.start(&format!("kvs_77_{turn}_x_host"), 1);
-        numbers.push(node.leave(call, 0x8400_0000 + turn).unwrap());
+        numbers.push(
+            node.leave(call.0, call.1, call.2, 0x8400_0000 + turn)
+                .unwrap(),
+        );
         node.make(child[0], "MPI_Comm_get_parent", &[OUT], 0x8400_0001);
     }
     // This job was not spawned, and its processes get no parent.
     let call = node.enter(0, "MPI_Comm_spawn", &spawn(1, MPICH_WORLD));
     let stranger = node.start("kvs_77_3_x_host", 1);
     node.make(stranger[0], "MPI_Comm_get_parent", &[OUT], NULL);
-    numbers.push(node.leave(call, 0x8400_0007).unwrap());
+    numbers.push(node.leave(call.0, call.1, call.2, 0x8400_0007).unwrap());
     let resolved = node.resolve();
     let job = |number: u32| {
         let peer = resolved.peer(keys(0), number, Peer::Rank(0));
@@ -230,7 +235,7 @@ fn those_who_come_to_a_port_find_each_other() {
         call(server[1], "MPI_Comm_accept", "rubbish"),
         call(client[0], "MPI_Comm_connect", "tag#0$port"),
     ];
-    let numbers = calls.map(|call| node.leave(call, 0x8400_0001).unwrap());
+    let numbers = calls.map(|call| node.leave(call.0, call.1, call.2, 0x8400_0001).unwrap());
     let resolved = node.resolve();
     let remote = |process: usize| ranks(resolved.remote_members(keys(process), numbers[process]));
     assert_eq!((remote(0), remote(1)), (vec![(1, 0)], vec![(1, 0)]));

@@ -38,10 +38,10 @@ pub(super) fn chosen(
             continue;
         }
         let role = *role;
-        match by_role(runs, growing, (role, exact), None) {
+        match by_role(runs, growing, role, exact, None) {
             None => {}
             Some(Ok(found)) => {
-                learned = Some((role, settled(runs, growing, (role, exact), found)));
+                learned = Some((role, settled(runs, growing, role, exact, found)));
                 break;
             }
             Some(Err(error @ LearnError::NoRule { .. })) => {
@@ -61,7 +61,8 @@ pub(super) fn chosen(
 fn settled(
     runs: &[Run],
     growing: &[GrowingClass],
-    (role, exact): (Role, bool),
+    role: Role,
+    exact: bool,
     found: Learned,
 ) -> Learned {
     if found.findings.unsure.is_empty() {
@@ -74,7 +75,7 @@ fn settled(
         Some(Likely { grid, sure: false })
     };
     let grid = told.or_else(likely);
-    let again = grid.and_then(|it| by_role(runs, growing, (role, exact), Some(it)));
+    let again = grid.and_then(|it| by_role(runs, growing, role, exact, Some(it)));
     again.and_then(Result::ok).unwrap_or(found)
 }
 
@@ -104,7 +105,8 @@ impl Learned {
 fn by_role(
     runs: &[Run],
     growing: &[GrowingClass],
-    (role, exact): (Role, bool),
+    role: Role,
+    exact: bool,
     grid: Option<Likely>,
 ) -> Option<Result<Learned, LearnError>> {
     let mut kinds: BTreeMap<u64, (usize, Vec<&ClassMember>)> = BTreeMap::new();
@@ -147,7 +149,8 @@ fn by_role(
         let number = learned.classes.len();
         let class = class_model(
             runs,
-            (&growing[structure], &members),
+            &growing[structure],
+            &members,
             number,
             (
                 &mut learned.templates,

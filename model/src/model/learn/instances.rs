@@ -31,7 +31,8 @@ const LONGEST: usize = 1 << 12;
 /// Creates the model of a call from its instances, and adds findings about its rules.
 pub(super) fn call_model(
     all: &[Instance<'_>],
-    (class, token): (usize, u32),
+    class: usize,
+    token: u32,
     (templates, (likely, data, pools), found): (&mut Vec<Event>, Shared<'_>, &mut Findings),
 ) -> Result<CallModel, LearnError> {
     let look = CallInstances {
@@ -112,7 +113,7 @@ impl CallInstances<'_, '_> {
             let of = |what, time: fn(&Instance<'_>) -> f64| {
                 let own = |it: &Instance<'_>| (it.after == after).then(|| time(it));
                 let samples = self.samples(own);
-                let values = self.fitted(what, false, (&samples, Hint::default()))?;
+                let values = self.fitted(what, false, &samples, Hint::default())?;
                 let spread = Spread::of(&samples, &values);
                 Ok::<_, LearnError>((values, spread))
             };
@@ -142,14 +143,15 @@ impl CallInstances<'_, '_> {
         hint: Hint,
         of: impl Fn(&Instance<'_>) -> Option<f64>,
     ) -> Result<Values, LearnError> {
-        self.fitted(what, true, (&self.samples(of), hint))
+        self.fitted(what, true, &self.samples(of), hint)
     }
 
     fn fitted(
         &self,
         what: &'static str,
         exact: bool,
-        (samples, hint): (&[Sample], Hint),
+        samples: &[Sample],
+        hint: Hint,
     ) -> Result<Values, LearnError> {
         Values::of(samples, exact, hint).map_err(|source| LearnError::Fit {
             what,

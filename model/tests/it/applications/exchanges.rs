@@ -108,13 +108,8 @@ pub(crate) fn ft(_rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
     let operation = belljar_mpi::Operation::Alltoall;
     for _ in 0..6 {
         let each = u64::from((1 << 21) / ranks / ranks);
-        own.collective(1, "MPI_Alltoall", operation, (None, each));
-        own.collective(
-            2,
-            "MPI_Reduce",
-            belljar_mpi::Operation::Reduce,
-            (Some(0), 2),
-        );
+        own.collective(1, "MPI_Alltoall", operation, None, each);
+        own.collective(2, "MPI_Reduce", belljar_mpi::Operation::Reduce, Some(0), 2);
     }
     own.done()
 }

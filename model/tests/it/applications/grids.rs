@@ -70,7 +70,7 @@ pub(crate) fn lu_uneven(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
 }
 
 /// NPB's BT and SP: multi-partition over a square grid, with faces to six neighbours and a pipeline through the cells of each.
-fn multipartition(points: u32, sweeps: bool, (rank, ranks, sites): (u32, u32, bool)) -> Vec<Event> {
+fn multipartition(points: u32, sweeps: bool, rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
     let mut own = Process::new(sites);
     let side = ranks.isqrt();
     let (i, j) = (rank % side, rank / side);
@@ -149,12 +149,12 @@ fn multipartition(points: u32, sweeps: bool, (rank, ranks, sites): (u32, u32, bo
 
 /// BT of 720 points a side.
 pub(crate) fn bt(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
-    multipartition(720, false, (rank, ranks, sites))
+    multipartition(720, false, rank, ranks, sites)
 }
 
 /// SP of 720 points a side, whose pipeline waits for both of its requests one by one.
 pub(crate) fn sp(rank: u32, ranks: u32, sites: bool) -> Vec<Event> {
-    multipartition(720, true, (rank, ranks, sites))
+    multipartition(720, true, rank, ranks, sites)
 }
 
 /// LULESH: a cube of domains of 10 elements a side, with faces, edges and corners, where they exist.

@@ -202,7 +202,8 @@ impl Process {
         site: u32,
         name: &str,
         operation: belljar_mpi::Operation,
-        (root, count): (Option<u32>, u64),
+        root: Option<u32>,
+        count: u64,
     ) {
         let whole = || Amount::whole(Some(count * DOUBLE));
         let collective = Collective {
@@ -222,7 +223,7 @@ impl Process {
 
     pub(crate) fn allreduce(&mut self, site: u32, count: u64) {
         let operation = belljar_mpi::Operation::Allreduce;
-        self.collective(site, "MPI_Allreduce", operation, (None, count));
+        self.collective(site, "MPI_Allreduce", operation, None, count);
     }
 
     pub(crate) fn barrier(&mut self, site: u32) {
@@ -231,6 +232,6 @@ impl Process {
 
     pub(crate) fn bcast(&mut self, site: u32, root: u32, count: u64) {
         let operation = belljar_mpi::Operation::Broadcast;
-        self.collective(site, "MPI_Bcast", operation, (Some(root), count));
+        self.collective(site, "MPI_Bcast", operation, Some(root), count);
     }
 }

@@ -18,14 +18,15 @@ pub(crate) fn binomial(call: &Call, to: &mut Builder) {
         let sum = u64::from(relative) + u64::from(top);
         (sum % u64::from(call.members)) as u32
     };
-    up_binomial(call, (top, own), absolute, to);
+    up_binomial(call, top, own, absolute, to);
 }
 
 /// Builds a binomial tree with root rank `top`, for number `own` in it; `rank` maps numbers to ranks. If `top` is not the operation's root,
 /// it sends the result there.
 pub(crate) fn up_binomial(
     call: &Call,
-    (top, own): (u32, u32),
+    top: u32,
+    own: u32,
     rank: impl Fn(u32) -> u32,
     to: &mut Builder,
 ) {
@@ -152,7 +153,7 @@ pub(super) fn scatter_gather_folded(
         _ => fold.rank(number),
     };
     if let Some(number) = number {
-        gather_halves(number, top, (before, has), parts, rank_of, to);
+        gather_halves(number, top, before, has, parts, rank_of, to);
     }
 }
 
@@ -176,7 +177,8 @@ fn histories(number: u32, power: u32) -> Vec<Half> {
 fn gather_halves(
     number: u32,
     top: u32,
-    (before, mut has): (Vec<Half>, Half),
+    before: Vec<Half>,
+    mut has: Half,
     parts: &PartBounds,
     rank_of: impl Fn(u32) -> u32,
     to: &mut Builder,

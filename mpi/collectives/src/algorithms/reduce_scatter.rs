@@ -127,7 +127,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
         }
         if other + mask > members {
             let received = bytes(other);
-            pass_on(call, (mask, own), received, &mut pending, to);
+            pass_on(call, mask, own, received, &mut pending, to);
         }
         if let Some(step) = pending {
             to.combine(bytes(other), step);
@@ -139,7 +139,8 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
 /// Passes the data of the other tree down a binomial tree to the ranks whose partners do not exist.
 fn pass_on(
     call: &Call,
-    (mask, own): (u32, u32),
+    mask: u32,
+    own: u32,
     bytes: u64,
     pending: &mut Option<usize>,
     to: &mut Builder,

@@ -130,6 +130,6 @@ impl Transport {
         let Connection { from, to, .. } = *of;
         let acknowledgement = of.receiver.acknowledge(segment);
         let mark = Mark::Acknowledgement(number, acknowledgement);
-        self.put(now, (to, from), mark, 0);
+        self.put(now, to, from, mark, 0);
     }
 }

@@ -79,11 +79,11 @@ impl Transport {
         leaving: Leaving,
     ) {
         let mark = Mark::Segment(connection, leaving);
-        self.put(now, (from, to), mark, leaving.data as u32);
+        self.put(now, from, to, mark, leaving.data as u32);
     }
 
     /// Sends a frame from one host to another.
-    pub(super) fn put(&mut self, now: Time, (from, to): (u32, u32), mark: Mark, data: u32) {
+    pub(super) fn put(&mut self, now: Time, from: u32, to: u32, mark: Mark, data: u32) {
         let host = &mut self.state.hosts[from as usize];
         self.outbox.push(Outgoing {
             time: now,

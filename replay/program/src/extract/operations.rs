@@ -80,7 +80,7 @@ impl Extractor<'_> {
                 target,
             } => {
                 let ends = (call.member, target);
-                let channel = self.shared.channel_of(communicator, ends, ACCESS);
+                let channel = self.shared.channel_of(communicator, ends.0, ends.1, ACCESS);
                 self.access(call, transfer?, channel)
             }
             Begun::Lock { .. } | Begun::Signal { .. } | Begun::Await { .. } => {
@@ -162,7 +162,7 @@ impl Extractor<'_> {
         };
         let pieces = pieces(transfer);
         if let (Some(from), Some(tag)) = (wanted.from, wanted.tag) {
-            let channel = self.shared.channel_of(communicator, (from, to), tag);
+            let channel = self.shared.channel_of(communicator, from, to, tag);
             return self.add(call, |slot| Operation::Receive {
                 channel,
                 slot,
@@ -243,7 +243,7 @@ impl Extractor<'_> {
                 how,
             } => {
                 let communicator = window.communicator;
-                let channel = self.shared.channel_of(communicator, (own, target), ACCESS);
+                let channel = self.shared.channel_of(communicator, own, target, ACCESS);
                 let window = self.shared.window(window);
                 let how = match how {
                     Told::Exclusive => Locking::Exclusive,
@@ -259,7 +259,7 @@ impl Extractor<'_> {
             }
             Begun::Signal { window, to, signal } => {
                 let tag = tag(window, signal);
-                let channel = self.shared.channel_of(window.communicator, (own, to), tag);
+                let channel = self.shared.channel_of(window.communicator, own, to, tag);
                 self.add(call, |slot| Operation::Send {
                     channel,
                     slot,
@@ -275,7 +275,7 @@ impl Extractor<'_> {
             } => {
                 let tag = tag(window, signal);
                 let communicator = window.communicator;
-                let channel = self.shared.channel_of(communicator, (from, own), tag);
+                let channel = self.shared.channel_of(communicator, from, own, tag);
                 self.add(call, |slot| Operation::Receive {
                     channel,
                     slot,

@@ -64,14 +64,15 @@ impl<'a> Shared<'a> {
 
     /// Returns the number of a channel.
     pub(super) fn channel(&mut self, told: Told) -> ChannelId {
-        self.channel_of(told.communicator, (told.from, told.to), told.tag)
+        self.channel_of(told.communicator, told.from, told.to, told.tag)
     }
 
     /// Returns the number of the channel of messages with this tag from one process to another.
     pub(super) fn channel_of(
         &mut self,
         communicator: u32,
-        (from, to): (Member, Member),
+        from: Member,
+        to: Member,
         tag: i32,
     ) -> ChannelId {
         let channel = Channel {
@@ -132,7 +133,7 @@ impl<'a> Shared<'a> {
                 }
             }
         };
-        self.part_in((process, number), meeting, part)
+        self.part_in(process, number, meeting, part)
     }
 
     /// Returns a part with one message to each member that receives data.
@@ -158,7 +159,8 @@ impl<'a> Shared<'a> {
     /// Returns a process's part in a meeting on the communicator with this number of the process.
     fn part_in(
         &mut self,
-        (process, number): (ProcessKey, u32),
+        process: ProcessKey,
+        number: u32,
         meeting: MeetingId,
         part: Participation,
     ) -> Option<(u32, u32)> {
@@ -244,7 +246,7 @@ impl<'a> Shared<'a> {
             stages: Vec::new(),
             times,
         };
-        self.part_in((process, number), meeting, part)
+        self.part_in(process, number, meeting, part)
     }
 }
 

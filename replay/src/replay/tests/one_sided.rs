@@ -19,7 +19,7 @@ impl Body {
             Self::Get => ((0, 800), AccessCompletion::Flush),
             Self::Accumulate => ((800, 0), AccessCompletion::Answer),
         };
-        Some(builder.access(0, 1, bytes, completion))
+        Some(builder.access(0, 1, bytes.0, bytes.1, completion))
     }
 }
 
@@ -145,7 +145,7 @@ fn accesses_to_the_own_window_send_nothing() {
     let slot = builder.lock(0, 0, Locking::Exclusive);
     builder.wait(0, slot);
     builder.call(0, "MPI_Win_lock", US);
-    let put = builder.access(0, 0, (800, 0), AccessCompletion::Flush);
+    let put = builder.access(0, 0, 800, 0, AccessCompletion::Flush);
     builder.call(0, "MPI_Put", US);
     builder.flush(0, 0);
     let slot = builder.lock(0, 0, Locking::Release);
@@ -163,7 +163,7 @@ fn a_lock_after_an_early_unlock_is_had() {
         let slot = builder.lock(0, 1, Locking::Exclusive);
         builder.wait(0, slot);
         builder.call(0, "MPI_Win_lock", US / 10);
-        let get = builder.access(0, 1, (0, 800), AccessCompletion::Flush);
+        let get = builder.access(0, 1, 0, 800, AccessCompletion::Flush);
         builder.call(0, "MPI_Get", US / 10);
         builder.flush(0, 1);
         let slot = builder.lock(0, 1, Locking::Release);

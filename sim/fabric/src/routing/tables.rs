@@ -147,7 +147,7 @@ impl ForwardingTables {
         for to in 0..topology.hosts() {
             arrives[topology.switch_of(to) as usize] = to;
             for from in 0..topology.hosts() {
-                self.follow(topology, (from, to), &mut arrives)?;
+                self.follow(topology, from, to, &mut arrives)?;
             }
         }
         Ok(())
@@ -157,7 +157,8 @@ impl ForwardingTables {
     fn follow(
         &self,
         topology: &Topology,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
         arrives: &mut [u32],
     ) -> Result<(), TableError> {
         let lost = |reason| TableError::Lost {

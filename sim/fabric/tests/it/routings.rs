@@ -31,7 +31,8 @@ fn fabric(topology: &Topology, routing: Routing) -> Fabric {
 /// link.
 fn send(
     fabric: &mut Fabric,
-    (frames, flows): (u32, u32),
+    frames: u32,
+    flows: u32,
     to: impl Fn(u32) -> u32,
 ) -> (Vec<Delivery>, Time, u64) {
     for number in 0..frames {
@@ -57,7 +58,7 @@ fn adversarial() -> (Topology, impl Fn(u32) -> u32) {
 #[test]
 fn over_chance_switches_a_dragonfly_carries_what_is_worst_for_minimal_ways() {
     let (topology, next) = adversarial();
-    let last = |routing| send(&mut fabric(&topology, routing), (40, 40), &next).1;
+    let last = |routing| send(&mut fabric(&topology, routing), 40, 40, &next).1;
     let [minimal, valiant, ugal] = [Routing::Ecmp, Routing::Valiant, Routing::Ugal].map(last);
     let is_shorter = |last: Time| last.as_ps() * 4 < minimal.as_ps() * 3;
     assert!(
@@ -92,7 +93,7 @@ fn adaptive_ways_of_a_fat_tree_share_what_is_to_be_carried() {
     let topology = tree.build(64, &PARTS).unwrap();
     // Every host's frames go to a host that d-mod-k by source numbers separates and hashes do not.
     let shift = |from: u32| (from + 8) % 64;
-    let most = |routing| send(&mut fabric(&topology, routing), (64, 1), shift).2;
+    let most = |routing| send(&mut fabric(&topology, routing), 64, 1, shift).2;
     assert_eq!(most(Routing::SModK), 64);
     assert!(most(Routing::Ecmp) > 100);
     assert!(most(Routing::Random) > 100);
@@ -108,9 +109,9 @@ fn valiants_ways_spread_a_tornado() {
     let topology = torus.build(8, &PARTS).unwrap();
     // Half the way around: of two equal paths, shortest routing always takes one.
     let tornado = |from: u32| (from + 3) % 8;
-    let most = |routing| send(&mut fabric(&topology, routing), (16, 1), tornado).2;
+    let most = |routing| send(&mut fabric(&topology, routing), 16, 1, tornado).2;
     assert_eq!(most(Routing::Shortest), 48);
-    let (arrived, ..) = send(&mut fabric(&topology, Routing::Valiant), (16, 1), tornado);
+    let (arrived, ..) = send(&mut fabric(&topology, Routing::Valiant), 16, 1, tornado);
     assert_eq!(arrived.len(), 128);
 }
 
@@ -157,7 +158,7 @@ proptest! {
         let routing = ALL[routing];
         let hosts = topology.hosts();
         prop_assume!(!shift.is_multiple_of(hosts));
-        let (arrived, ..) = send(&mut fabric(&topology, routing), (12, 1), |from| (from + shift) % hosts);
+        let (arrived, ..) = send(&mut fabric(&topology, routing), 12, 1, |from| (from + shift) % hosts);
         prop_assert_eq!(arrived.len() as u32, 12 * hosts);
         if matches!(routing, Routing::Adaptive | Routing::Ugal) {
             return Ok(());

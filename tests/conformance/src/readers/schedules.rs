@@ -41,7 +41,7 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
             balance.add(rank, line);
         }
         let found = ti_sides(&String::from_utf8_lossy(&text));
-        compare((truth, program), rank, found, &mut ti);
+        compare(truth, program, rank, found, &mut ti);
     }
     balance.check(&mut ti);
     let mut goal = Differences::new("goal");
@@ -53,7 +53,7 @@ pub(super) fn check(truth: &Truth, program: &Program) -> Vec<Difference> {
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut balance = Balance::default();
     for (rank, own) in (0..).zip(text.split("\nrank ").skip(1)) {
-        compare((truth, program), rank, goal_sides(own), &mut goal);
+        compare(truth, program, rank, goal_sides(own), &mut goal);
         for line in own.lines() {
             balance.add(rank, line);
         }
@@ -143,7 +143,8 @@ fn goal_sides(text: &str) -> Sides {
 }
 
 fn compare(
-    (truth, program): (&Truth, &Program),
+    truth: &Truth,
+    program: &Program,
     rank: u32,
     found: Sides,
     differences: &mut Differences,

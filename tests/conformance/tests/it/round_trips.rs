@@ -190,7 +190,7 @@ fn imported<C: Carrier>(path: &Path, folder: &Path) -> PathBuf {
     let rates = Rates {
         flops_per_second: Some(RATE),
     };
-    let imported = import(path, Some(C::FORMAT), rates, (&out, "imported"));
+    let imported = import(path, Some(C::FORMAT), rates, &out, "imported");
     imported.expect("what was exported is imported");
     out
 }

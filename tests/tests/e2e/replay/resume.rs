@@ -92,7 +92,7 @@ pub(super) fn resumed(dir: &Dir, name: &str, mix: &str) {
     let out = out.expect("it takes long enough to be broken off");
     let state = states(&dir.path(&out)).pop().expect("a state");
     break_off(dir, &file, &out, &["--resume"]);
-    refused(dir, &file, (name, &state));
+    refused(dir, &file, name, &state);
     let (_, error, code) = dir.call(&["simulate", &file, "--out", &out, "--resume"]);
     assert_eq!(code, Some(0), "{error}");
     let parts = files(&dir.path(&out));
@@ -103,7 +103,7 @@ pub(super) fn resumed(dir: &Dir, name: &str, mix: &str) {
 }
 
 /// A damaged state, in a copy of its folder, is refused with a remedy.
-fn refused(dir: &Dir, mix: &str, (name, state): (&str, &Path)) {
+fn refused(dir: &Dir, mix: &str, name: &str, state: &Path) {
     let Ok(mut bytes) = std::fs::read(state) else {
         // Its combination ended meanwhile.
         return;

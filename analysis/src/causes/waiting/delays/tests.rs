@@ -48,7 +48,7 @@ fn by_rank(found: &Waiting) -> Vec<Cost> {
 /// All ranks start MPI together.
 fn start(ranks: &mut Ranks, count: usize) {
     for rank in 0..count {
-        ranks.call(rank, (500, 1000), "MPI_Init", &[0, 0]);
+        ranks.call(rank, 500, 1000, "MPI_Init", &[0, 0]);
     }
 }
 
@@ -195,7 +195,7 @@ fn collectives(name: &str, work: &[u64], rounds: u64, arguments: &[u64]) -> Rank
     for _ in 0..rounds {
         let last = begin + work.iter().max().unwrap() + 200;
         for (rank, work) in work.iter().enumerate() {
-            ranks.call(rank, (begin + work, last), name, arguments);
+            ranks.call(rank, begin + work, last, name, arguments);
         }
         begin = last;
     }
@@ -238,8 +238,7 @@ fn who_is_late_may_change_from_round_to_round() {
         let late = round % 3;
         for rank in 0..3 {
             let work = if rank == late { 2000 } else { 500 };
-            let times = (begin + work, begin + 2200);
-            ranks.call(rank, times, "MPI_Barrier", &[WORLD]);
+            ranks.call(rank, begin + work, begin + 2200, "MPI_Barrier", &[WORLD]);
         }
         begin += 2200;
     }
@@ -252,7 +251,7 @@ fn a_receive_of_an_unknown_partner_costs_nobody() {
     let mut ranks = Ranks::new(3);
     start(&mut ranks, 3);
     let any = [BUFFER, int(4), BYTE, int(ANY), int(7), WORLD, 1];
-    ranks.call(0, (2000, 6000), "MPI_Recv", &any);
+    ranks.call(0, 2000, 6000, "MPI_Recv", &any);
     ranks.send(1, (5000, 5200), 0, 7);
     ranks.send(2, (5000, 5200), 0, 7);
     let found = waiting(ranks);
@@ -290,17 +289,17 @@ fn waits_for_all(begin: &str, late: [u64; 2]) -> Waiting {
             request,
         ];
         let at = 1200 + 200 * source;
-        ranks.call_and(0, (at, at + 150), begin, &post, |guest| {
+        ranks.call_and(0, at, at + 150, begin, &post, |guest| {
             guest.put_handle(request, 0xac00_0000 + source);
         });
     }
     if persistent {
-        ranks.call(0, (1800, 1950), "MPI_Startall", &[int(2), requests]);
+        ranks.call(0, 1800, 1950, "MPI_Startall", &[int(2), requests]);
     }
     let last = late[0].max(late[1]) + 200;
     let statuses = 1;
     let wait = [int(2), requests, statuses];
-    ranks.call_and(0, (2000, last), "MPI_Waitall", &wait, |guest| {
+    ranks.call_and(0, 2000, last, "MPI_Waitall", &wait, |guest| {
         if !persistent {
             guest.put_handle(requests, NO_REQUEST);
             guest.put_handle(requests + 4, NO_REQUEST);

@@ -55,7 +55,7 @@ fn record(probe: u32, rank: u32, within: Option<&str>, arguments: &[Option<u64>]
 /// Returns the matrix of a run of three ranks with these records.
 fn seen(records: Vec<ProbeRecord>, filter: &Filter) -> Matrix {
     let mut ranks = Ranks::new(3);
-    (0..3).for_each(|rank| ranks.call(rank, (100, 900), "MPI_Barrier", &[WORLD]));
+    (0..3).for_each(|rank| ranks.call(rank, 100, 900, "MPI_Barrier", &[WORLD]));
     let trace = ranks.trace();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(TRACE_FILE);

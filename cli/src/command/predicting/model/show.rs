@@ -55,7 +55,7 @@ pub(super) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     warnings.iter().for_each(|it| warning!("{it}"));
-    results(|out| text(&rows, (ranks, size), out))?;
+    results(|out| text(&rows, ranks, size, out))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,7 +132,7 @@ fn rows(model: &Model, ranks: f64, size: f64) -> Vec<FunctionRow> {
     rows
 }
 
-fn text(rows: &[FunctionRow], (ranks, size): (f64, f64), out: &mut dyn Write) -> io::Result<()> {
+fn text(rows: &[FunctionRow], ranks: f64, size: f64, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{ranks} ranks, size {size}; bytes, turns, and times in picoseconds; band: where 19 of 20 measured values would be"

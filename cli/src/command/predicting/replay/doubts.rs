@@ -17,7 +17,8 @@ const LINKS: usize = 3;
 pub(super) fn doubts(
     program: &Program,
     calibration: &Calibration,
-    (wanted, changed): (&Setting, bool),
+    wanted: &Setting,
+    changed: bool,
     outcome: &Outcome,
 ) -> Vec<String> {
     let lost = outcome.links.iter().map(|link| link.dropped).sum::<u64>();

@@ -116,7 +116,7 @@ fn warnings(
     };
     let outcome = replay(&job.program, calibration, &setting, || true)?;
     let network = job.network_warnings(job.arguments, &setting)?;
-    let doubts = doubts(&job.program, calibration, (&setting, true), &outcome);
+    let doubts = doubts(&job.program, calibration, &setting, true, &outcome);
     Ok([&job.warnings[..], &network, &doubts].concat())
 }
 

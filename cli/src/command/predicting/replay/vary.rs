@@ -65,7 +65,7 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
     let labels = sweep.labels().into_iter().enumerate();
     let all: Vec<Combination> = labels
         .map(|(index, labels)| {
-            Combination::of((job, arguments), &sweep, (index, labels))
+            Combination::of(job, arguments, &sweep, index, labels)
                 .with_context(|| format!("with {}", sweep.describe(index)))
         })
         .collect::<Result<_>>()?;
@@ -110,9 +110,11 @@ pub(super) fn vary(job: &JobArguments, arguments: &PlayArguments) -> Result<Exit
 
 impl Combination {
     fn of(
-        (job, arguments): (&JobArguments, &PlayArguments),
+        job: &JobArguments,
+        arguments: &PlayArguments,
         sweep: &Sweep,
-        (index, labels): (usize, Vec<String>),
+        index: usize,
+        labels: Vec<String>,
     ) -> Result<Self> {
         let mut own = Self {
             values: Vec::new(),
@@ -207,7 +209,7 @@ fn play(settings: &[(&SharedJob<'_>, Setting)]) -> Result<Vec<Option<WithDoubts>
         let (shared, setting) = &settings[index];
         let (program, calibration) = (&shared.job.program, &shared.calibration);
         let outcome = replay(program, calibration, setting, || watch.continues())?;
-        let doubts = doubts(program, calibration, (setting, true), &outcome);
+        let doubts = doubts(program, calibration, setting, true, &outcome);
         Ok::<_, ReplayError>((outcome, doubts))
     });
     drop(watch);

@@ -46,7 +46,7 @@ pub(super) fn write(
     links(folder, topology, simulated)?;
     for (time, loads) in &simulated.snapshots {
         let name = format!("{:.3}s.graphml", *time as f64 / 1e9);
-        snapshot((folder, &name), topology, loads)?;
+        snapshot(folder, &name, topology, loads)?;
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ fn links(folder: &Folder, topology: &Topology, simulated: &Simulated) -> Result<
 }
 
 /// Writes the network and its links' loads, as GraphML (Brandes and others, 2013).
-fn snapshot((folder, name): (&Folder, &str), topology: &Topology, loads: &[u64]) -> Result<()> {
+fn snapshot(folder: &Folder, name: &str, topology: &Topology, loads: &[u64]) -> Result<()> {
     let mut out = OutputFile::create_in(folder, name)?;
     writeln!(
         out,

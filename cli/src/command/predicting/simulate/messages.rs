@@ -110,7 +110,8 @@ pub(super) fn joined(jobs: &[Job], played: &AllPlayed) -> Joined {
 /// The setting of the replay.
 pub(super) fn setting(
     played: &AllPlayed,
-    (topology, settings): (&Topology, &Settings),
+    topology: &Topology,
+    settings: &Settings,
     model: MessageModel,
 ) -> Result<Setting> {
     let of = played.values().next().context("there is no job")?;

@@ -32,7 +32,8 @@ impl Saved for AsLong<'_> {
 /// Simulates a combination on its machine; `None` when stopped. `keeper` saves the states.
 pub(super) fn play(
     wanted: &PendingCombination,
-    (topology, settings): (&Topology, &Settings),
+    topology: &Topology,
+    settings: &Settings,
     keeper: Option<&mut Keeper<'_>>,
     watch: &Watch,
 ) -> Result<Option<Outcome>> {
@@ -61,7 +62,8 @@ pub(super) fn play(
         TrafficLevel::Message => {
             let joined = messages::joined(jobs, &wanted.played);
             let network = (topology, settings);
-            let setting = messages::setting(&wanted.played, network, wanted.mix.model)?;
+            let setting =
+                messages::setting(&wanted.played, network.0, network.1, wanted.mix.model)?;
             let mut messages = Messages::new(&joined, &setting)?;
             if let Some(jobs) = kept.jobs {
                 messages.restore(jobs).with_context(|| refused)?;

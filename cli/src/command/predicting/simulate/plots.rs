@@ -37,7 +37,7 @@ fn seconds(nanos: u64) -> f64 {
 }
 
 /// A Gantt chart: hosts from bottom to top, time from left to right.
-pub(super) fn gantt(folder: &Folder, hosts: u32, (jobs, of): (&[Job], &Simulated)) -> Result<()> {
+pub(super) fn gantt(folder: &Folder, hosts: u32, jobs: &[Job], of: &Simulated) -> Result<()> {
     const NAME: &str = "gantt.svg";
     let path = folder.path().join(NAME);
     let failed = || format!("cannot draw {}", path.display());
@@ -48,7 +48,7 @@ pub(super) fn gantt(folder: &Folder, hosts: u32, (jobs, of): (&[Job], &Simulated
         names.entry(&job.name).or_insert(next);
     }
     let root = SVGBackend::with_string(&mut picture, SIZE).into_drawing_area();
-    let mut chart = axes(&root, of, (f64::from(hosts), "hosts")).with_context(failed)?;
+    let mut chart = axes(&root, of, f64::from(hosts), "hosts").with_context(failed)?;
     let mut shapes = 0;
     for (name, number) in &names {
         let colour = COLOURS[number % COLOURS.len()];
@@ -87,7 +87,7 @@ pub(super) fn gantt(folder: &Folder, hosts: u32, (jobs, of): (&[Job], &Simulated
     root.present().with_context(failed)?;
     drop(chart);
     drop(root);
-    keep((folder, NAME), &picture)
+    keep(folder, NAME, &picture)
 }
 
 /// Consecutive hosts.
@@ -113,7 +113,7 @@ pub(super) fn loads(folder: &Folder, of: &Simulated) -> Result<()> {
     let most = of.loads.iter().map(|load| load.maximum).max().unwrap_or(0);
     let most = gigabits(most as f64).max(1e-9) * 1.05;
     let root = SVGBackend::with_string(&mut picture, SIZE).into_drawing_area();
-    let mut chart = axes(&root, of, (most, "Gb/s")).with_context(failed)?;
+    let mut chart = axes(&root, of, most, "Gb/s").with_context(failed)?;
     let every = of.loads.len().div_ceil(MOST_POINTS).max(1);
     for (number, name) in ["busiest link", "mean of all links"]
         .into_iter()
@@ -139,11 +139,11 @@ pub(super) fn loads(folder: &Folder, of: &Simulated) -> Result<()> {
     root.present().with_context(failed)?;
     drop(chart);
     drop(root);
-    keep((folder, NAME), &picture)
+    keep(folder, NAME, &picture)
 }
 
 /// Writes a picture.
-fn keep((folder, name): (&Folder, &str), picture: &str) -> Result<()> {
+fn keep(folder: &Folder, name: &str, picture: &str) -> Result<()> {
     let mut file = OutputFile::create_in(folder, name)?;
     file.write_all(picture.as_bytes())?;
     Ok(file.finish()?)
@@ -161,7 +161,8 @@ type Failed<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::Error
 fn axes<'a>(
     root: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
     of: &Simulated,
-    (most, name): (f64, &str),
+    most: f64,
+    name: &str,
 ) -> Result<Chart<'a>, Failed<'a>> {
     root.fill(&WHITE)?;
     let end = seconds(of.end).max(1e-9);

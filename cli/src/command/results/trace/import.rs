@@ -87,7 +87,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
     let directory = RunDirectory::create(arguments.out.as_deref(), &name)?;
     let registration = Registration::of_folder(directory.path());
     let rates = Rates { flops_per_second };
-    let imported = match fill(&directory, arguments, (format, rates), &name) {
+    let imported = match fill(&directory, arguments, format, rates, &name) {
         Ok(imported) => imported,
         Err(error) => {
             // A failed import cannot be continued.
@@ -108,12 +108,13 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
 fn fill(
     directory: &RunDirectory,
     arguments: &ImportArguments,
-    (format, rates): (Format, Rates),
+    format: Format,
+    rates: Rates,
     name: &str,
 ) -> Result<Imported> {
     let trace = directory.path().join(TRACE_FILE);
     let (file, clock) = (&arguments.file, arguments.clock);
-    let mut imported = belljar_formats::import(file, Some(format), rates, (&trace, name))?;
+    let mut imported = belljar_formats::import(file, Some(format), rates, &trace, name)?;
     imported.notes.push(format!(
         "it has no clock of processors: hosts' costs in a replay are cycles at {clock} (--clock; in a replay --set nodes.clock)"
     ));
@@ -140,7 +141,7 @@ fn keep(
     imported: &Imported,
 ) -> Result<()> {
     let (file, clock) = (&arguments.file, arguments.clock);
-    directory.write(SCENARIO_FILE, &scenario((file, clock), name, imported))?;
+    directory.write(SCENARIO_FILE, &scenario(file, clock, name, imported))?;
     let text = |value: &serde_json::Value| {
         let text = serde_json::to_string_pretty(value);
         text.context("the import cannot be written as JSON")
@@ -171,7 +172,7 @@ fn keep(
 }
 
 /// The scenario of a trace that no run of Belljar made: its nodes, and a network for replays.
-fn scenario((file, clock): (&Path, Rate), name: &str, imported: &Imported) -> String {
+fn scenario(file: &Path, clock: Rate, name: &str, imported: &Imported) -> String {
     let from = format!("{} of {}", imported.format.name(), file.display());
     format!(
         "# No guest ran: this stands next to a trace that was imported, so that `belljar replay` has nodes and a network to play it on. The network is \
@@ -210,7 +211,7 @@ mod tests {
             notes: Vec::new(),
         };
         let clock: Rate = HOST_CLOCK.parse().expect("a rate");
-        let text = scenario((Path::new("a \"b\".goal"), clock), "a", &imported);
+        let text = scenario(Path::new("a \"b\".goal"), clock, "a", &imported);
         let read = Scenario::parse(Path::new("scenario.toml"), &text, &[]);
         let nodes = read.expect("it is sound").nodes;
         assert_eq!((nodes.count(), nodes.clock), (7, clock));

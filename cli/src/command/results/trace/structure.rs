@@ -95,7 +95,8 @@ pub(super) fn graph(arguments: &GraphArguments) -> Result<ExitCode> {
         &path,
         &wanted,
         arguments.by.detail(),
-        (of, !arguments.unfolded),
+        of,
+        !arguments.unfolded,
         times,
     )?;
     results(&state, |out| {

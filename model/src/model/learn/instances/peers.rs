@@ -130,18 +130,13 @@ impl<'r> CallInstances<'_, 'r> {
         Counter::ALL.into_iter().find_map(|by| {
             let samples = self.samples_by(by, of);
             let found = Relation::find(&samples, prefer)?;
-            self.judge(what, (found, &samples), prefer);
+            self.judge(what, found, &samples, prefer);
             Some((found, by))
         })
     }
 
     /// Records the grid of a relation as unambiguous in the runs, or as not distinguished.
-    fn judge(
-        &self,
-        what: &'static str,
-        (found, samples): (Relation, &Samples),
-        prefer: Preference,
-    ) {
+    fn judge(&self, what: &'static str, found: Relation, samples: &Samples, prefer: Preference) {
         match found.rival(samples, prefer) {
             // Other calls determine the grid.
             Some(_)
@@ -160,7 +155,7 @@ impl<'r> CallInstances<'_, 'r> {
             parts.iter().map(|it| Relation::find(it, prefer)).collect();
         let found = found?;
         for (relation, samples) in found.iter().zip(&parts) {
-            self.judge("peers", (*relation, samples), prefer);
+            self.judge("peers", *relation, samples, prefer);
         }
         Some(found)
     }

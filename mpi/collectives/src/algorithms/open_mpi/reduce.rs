@@ -71,7 +71,7 @@ pub(crate) fn halving_gather(call: &Call, to: &mut Builder) {
 pub(crate) fn swapped_binomial(call: &Call, to: &mut Builder) {
     let top = if call.commutative { call.root } else { 0 };
     let own = trees::swapped(call.rank, top);
-    up_binomial(call, (top, own), |number| trees::swapped(number, top), to);
+    up_binomial(call, top, own, |number| trees::swapped(number, top), to);
 }
 
 /// Builds a chain from each rank to the previous one in fragments of 8 KiB, with the root and rank 0 swapped.

@@ -118,11 +118,11 @@ pub(crate) fn butterfly(call: &Call, to: &mut Builder) {
         );
         has = own;
     }
-    deliver(call, (number, has), &fold, &pieces, to);
+    deliver(call, number, has, &fold, &pieces, to);
 }
 
 /// Sends the blocks of number `has` to their owners, and receives the rank's own.
-fn deliver(call: &Call, (number, has): (u32, u32), fold: &Fold, pieces: &[u64], to: &mut Builder) {
+fn deliver(call: &Call, number: u32, has: u32, fold: &Fold, pieces: &[u64], to: &mut Builder) {
     let owner = fold.rank(has);
     let piece = |rank: u32| pieces[rank as usize];
     if has < fold.pairs {
