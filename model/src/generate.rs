@@ -134,7 +134,7 @@ pub fn generate(
     let nodes = ranks.div_ceil(per_node) as usize;
     let mut events = Vec::with_capacity(usize::try_from(calls).unwrap_or(0));
     for (rank, (class, plan)) in (0..).zip(&plans) {
-        let own = RankCalls::new((rank, ranks, size), (&templates, class), &groups, per_node);
+        let own = RankCalls::new(rank, ranks, size, &templates, class, &groups, per_node);
         own.make(plan, model.start_ps as f64, clock, &mut events);
     }
     matching::check(&events, &groups)?;

@@ -27,9 +27,12 @@ struct NodeSums {
 /// Writes all calls as a trace of `nodes` nodes, whose clocks have this rate.
 pub(crate) fn write(
     spool: Spool,
-    (out, name): (&Path, &str),
-    (format, notes): (Format, Vec<String>),
-    (nodes, clock): (u32, Frequency),
+    out: &Path,
+    name: &str,
+    format: Format,
+    notes: Vec<String>,
+    nodes: u32,
+    clock: Frequency,
 ) -> Result<Imported, ImportError> {
     let header = TraceHeader::new(name, &vec![clock; nodes as usize]);
     let mut writer = TraceWriter::create(out, &header, false)?;

@@ -59,13 +59,8 @@ pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, Im
     let clock = Frequency::from_hz(TICKS_PER_SECOND);
     let clock = clock.unwrap_or_else(|| unreachable!("it is not zero"));
     let notes = notes(&sink.counts);
-    let to = (out, name);
-    crate::builder::write::write(
-        sink.spool,
-        to,
-        (Format::Goal, notes),
-        (layout::nodes(ranks), clock),
-    )
+    let nodes = layout::nodes(ranks);
+    crate::builder::write::write(sink.spool, out, name, Format::Goal, notes, nodes, clock)
 }
 
 fn notes(counts: &Counts) -> Vec<String> {

@@ -87,7 +87,7 @@ pub(crate) fn import(path: &Path, out: &Path, name: &str) -> Result<Imported, Im
     let mut notes = notes(&archive);
     notes.extend(counts.notes(archive.counting));
     notes.extend(archive.regions.notes(&counts.unnamed));
-    crate::builder::write::write(spool, (out, name), (Format::Otf2, notes), (nodes, clock))
+    crate::builder::write::write(spool, out, name, Format::Otf2, notes, nodes, clock)
 }
 
 /// Returns notes on data missing from every archive.
@@ -133,7 +133,7 @@ impl Archive {
                     true => counts.defined += 1,
                     false => counts.undefined.push(*location),
                 }
-                let mut reading = LocationReader::new(self, (place, &local), (spool, counts));
+                let mut reading = LocationReader::new(self, place, &local, spool, counts);
                 let events = self.definitions.events(*location);
                 reading.read(&file("evt"), *location, events)?;
             }

@@ -83,8 +83,8 @@ pub(crate) fn import(
         spool.begin_thread();
         let place = layout::place(rank, count);
         layout.opening(&functions, place, 0, |event| spool.push(event))?;
-        let to = (&functions, &mut spool);
-        let mut rank = RankReader::new((place, count), Pace::new(clock, speed), to);
+        let pace = Pace::new(clock, speed);
+        let mut rank = RankReader::new(place, count, pace, &functions, &mut spool);
         match &sources {
             Ranks::Files(files) => read_file(&files[place.rank as usize], &mut rank)?,
             Ranks::Lines(path, lines) => {
@@ -98,8 +98,8 @@ pub(crate) fn import(
         .into_iter()
         .chain(surplus.note())
         .collect();
-    let format = (Format::Ti, notes);
-    crate::builder::write::write(spool, (out, name), format, (layout::nodes(count), clock))
+    let nodes = layout::nodes(count);
+    crate::builder::write::write(spool, out, name, Format::Ti, notes, nodes, clock)
 }
 
 /// The speed of processors in floating-point operations per second, and its source.

@@ -62,8 +62,11 @@ struct At {
 
 impl<'m> RankCalls<'m> {
     pub(super) fn new(
-        (rank, ranks, size): (u32, u32, f64),
-        (templates, class): (&'m [Event], &'m Class),
+        rank: u32,
+        ranks: u32,
+        size: f64,
+        templates: &'m [Event],
+        class: &'m Class,
         groups: &'m Groups,
         per_node: u32,
     ) -> Self {

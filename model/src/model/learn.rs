@@ -118,8 +118,16 @@ struct Likely {
     sure: bool,
 }
 
-/// The grid of peers, the grid of data, and bytes of all classes.
-type Shared<'p> = (Option<Likely>, Option<Grid>, &'p pools::Pools);
+/// Facts about the whole program that the models of its classes use.
+#[derive(Clone, Copy, Debug)]
+struct ProgramFacts<'p> {
+    /// The grid of the peers of other calls.
+    likely: Option<Likely>,
+    /// The grid over whose ranks data are divided.
+    data: Option<Grid>,
+    /// Bytes of all classes.
+    pools: &'p pools::Pools,
+}
 
 /// Reads the runs of these traces.
 ///
@@ -199,7 +207,9 @@ fn class_model(
     growing: &GrowingClass,
     members: &[&ClassMember],
     number: usize,
-    (templates, (likely, grid, pools), findings): (&mut Vec<Event>, Shared<'_>, &mut Findings),
+    facts: ProgramFacts<'_>,
+    templates: &mut Vec<Event>,
+    findings: &mut Findings,
 ) -> Result<Class, LearnError> {
     let structure = &growing.structure;
     let mut all: Vec<Vec<Instance<'_>>> = vec![Vec::new(); structure.calls as usize];
@@ -229,18 +239,13 @@ fn class_model(
     let mut calls: Vec<Option<CallModel>> = vec![None; all.len()];
     for (call, token) in calls_of(&structure.nodes) {
         let own = &all[call as usize];
-        calls[call as usize] = Some(call_model(
-            own,
-            number,
-            token,
-            (&mut *templates, (likely, grid, pools), &mut *findings),
-        )?);
+        calls[call as usize] = Some(call_model(own, number, token, facts, templates, findings)?);
     }
     let mut turns = Vec::new();
     for of in 0..structure.loops as usize {
         let samples = turns_of(runs, members, of);
         let values =
-            Values::of(&samples, true, Hint::of(grid)).map_err(|source| LearnError::Fit {
+            Values::of(&samples, true, Hint::of(facts.data)).map_err(|source| LearnError::Fit {
                 what: "how often a loop turns",
                 function: "the program".to_owned(),
                 source,

@@ -228,9 +228,11 @@ impl Builder {
     /// leaves before the data.
     pub(crate) fn exchange(
         &mut self,
-        (to, sent): (u32, u64),
+        to: u32,
+        sent: u64,
         blocks: impl FnOnce() -> Vec<u64>,
-        (from, received): (u32, u64),
+        from: u32,
+        received: u64,
     ) {
         self.begin_receive(from, received);
         self.begin_send(to, sent, blocks);
@@ -240,9 +242,11 @@ impl Builder {
     /// Sends and receives at once, and combines the received data with the local data.
     pub(crate) fn exchange_combine(
         &mut self,
-        (to, sent): (u32, u64),
+        to: u32,
+        sent: u64,
         blocks: impl FnOnce() -> Vec<u64>,
-        (from, received): (u32, u64),
+        from: u32,
+        received: u64,
     ) {
         let step = self.begin_pending(from, received);
         self.begin_send(to, sent, blocks);

@@ -143,7 +143,8 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         }
         while let Some((step, process, action)) = self.next_step(collective, place) {
             let straight = self.is_straight(collective, place);
-            self.act(now, (collective, place, step), process, (action, straight));
+            let party = Party::Step(collective, place, step);
+            self.act(now, party, process, action, straight);
         }
         let Some(member) = self.member_mut(collective, place) else {
             return;
@@ -209,14 +210,10 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
     }
 
     /// Executes a member's step.
-    fn act(
-        &mut self,
-        now: u64,
-        (collective, place, step): (u32, u32, u32),
-        process: ProcessId,
-        (action, straight): (Action, bool),
-    ) {
-        let party = Party::Step(collective, place, step);
+    fn act(&mut self, now: u64, party: Party, process: ProcessId, action: Action, straight: bool) {
+        let Party::Step(collective, place, step) = party else {
+            return;
+        };
         match action {
             Action::Send { to, bytes } => {
                 let members = &self.program.collectives[collective as usize].members;

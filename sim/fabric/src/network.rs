@@ -278,8 +278,9 @@ impl Fabric {
     pub fn send_first(&mut self, time: Time, host: u32, frame: Frame) {
         debug_assert!(self.next_time().is_none_or(|next| next >= time));
         self.change(time);
-        let over = (self.topology.link_of(host), Direction::Up);
-        self.transmit(time, over, None, (frame, TrafficClass::Background));
+        let link = self.topology.link_of(host);
+        let traffic = TrafficClass::Background;
+        self.transmit(time, link, Direction::Up, None, frame, traffic);
     }
 
     fn send_as(
@@ -344,8 +345,8 @@ impl Fabric {
                 NetworkEvent::Sent { host, frame } => {
                     let link = self.topology.link_of(host);
                     let counted = (traffic == TrafficClass::Nodes).then(|| frame.clone());
-                    let over = (link, Direction::Up);
-                    let accepted = self.transmit(key.time, over, None, (frame, traffic));
+                    let accepted =
+                        self.transmit(key.time, link, Direction::Up, None, frame, traffic);
                     if let Some(sent) = counted.filter(|_| accepted) {
                         self.wire.note(host, self.topology.hosts(), &sent.head());
                     }
@@ -355,7 +356,7 @@ impl Fabric {
                     direction,
                     via,
                     frame,
-                } => self.forward(key.time, (link, direction), via, (frame, traffic)),
+                } => self.forward(key.time, link, direction, via, frame, traffic),
             }
         }
         self.deliveries.drain(..)
@@ -375,9 +376,11 @@ impl Fabric {
     fn forward(
         &mut self,
         time: Time,
-        (over, direction): (LinkId, Direction),
+        over: LinkId,
+        direction: Direction,
         via: Option<u32>,
-        (frame, traffic): (Frame, TrafficClass),
+        frame: Frame,
+        traffic: TrafficClass,
     ) {
         let Endpoint::Switch(switch) = self.far_end(over, direction) else {
             return;
@@ -414,7 +417,7 @@ impl Fabric {
             Some((link, _)) if link == over && link == self.topology.link_of(host) => {}
             Some((link, via)) => {
                 let out = direction_from(&self.topology, switch, link);
-                self.transmit(ready, (link, out), via, (frame, traffic));
+                self.transmit(ready, link, out, via, frame, traffic);
             }
             None => self.unroutable += 1,
         }
@@ -437,7 +440,7 @@ impl Fabric {
             let link = self.topology.links_at(switch)[index];
             if link != over && self.router.floods(&self.topology, link) {
                 let out = direction_from(&self.topology, switch, link);
-                self.transmit(ready, (link, out), None, (frame.clone(), traffic));
+                self.transmit(ready, link, out, None, frame.clone(), traffic);
             }
         }
     }
@@ -446,9 +449,11 @@ impl Fabric {
     fn transmit(
         &mut self,
         ready: Time,
-        (link, direction): (LinkId, Direction),
+        link: LinkId,
+        direction: Direction,
         via: Option<u32>,
-        (frame, traffic): (Frame, TrafficClass),
+        frame: Frame,
+        traffic: TrafficClass,
     ) -> bool {
         let port = &mut self.ports[link as usize][direction.index()];
         let source = port_number(link, direction);

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use belljar_job::{Member, ProcessKey};
 use belljar_mpi::{FUNCTIONS, meaning};
 
-use super::delays::{CallPlace, Closed, Delays, InLoops, Partner, PlaceNames, ThreadKey};
+use super::delays::{
+    CallPlace, Closed, Delays, InLoops, Partner, PendingCall, PlaceNames, ThreadKey,
+};
 use super::dependency::{Dependency, DependencyNode, Needed};
 use super::{CallWait, DelayCosts, FunctionWait, RankWait, WaitKind, Waiting};
 pub(crate) use sums::LabelSum;
@@ -146,12 +148,17 @@ impl Calls {
         }
         if let Some(delays) = &mut self.delays {
             let counts = entered.counts && !is_boundary(entered.function);
-            delays.enter(
-                entered.thread(),
-                (number, operations > 0),
-                (entered.entry, entered.exit),
-                (entered.place(), entered.loops, counts),
-            );
+            let (thread, member) = entered.thread();
+            let call = PendingCall {
+                call: number,
+                entry: entered.entry,
+                exit: entered.exit,
+                place: entered.place(),
+                loops: entered.loops,
+                counts,
+                closed: (operations == 0).then(Closed::default),
+            };
+            delays.enter(thread, member, call);
         }
         if operations > 0 {
             let open = OpenCall {

@@ -80,15 +80,18 @@ pub(super) struct Closed {
 
 /// A call that is not in its thread's past yet.
 #[derive(Debug)]
-struct PendingCall {
-    call: Call,
-    entry: u64,
-    exit: u64,
-    place: CallPlace,
-    loops: InLoops,
+pub(super) struct PendingCall {
+    pub(super) call: Call,
+    /// Time of entry, in picoseconds.
+    pub(super) entry: u64,
+    /// Time of return, in picoseconds.
+    pub(super) exit: u64,
+    pub(super) place: CallPlace,
+    pub(super) loops: InLoops,
     /// True if its waiting counts.
-    counts: bool,
-    closed: Option<Closed>,
+    pub(super) counts: bool,
+    /// The causes of its waits; `None` until they are known.
+    pub(super) closed: Option<Closed>,
 }
 
 #[derive(Debug, Default)]
@@ -115,26 +118,11 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// Handles the return of a thread's call. With `open`, [`close`](Self::close) follows for it.
-    pub(super) fn enter(
-        &mut self,
-        (thread, member): (ThreadKey, Member),
-        (call, open): (Call, bool),
-        (entry, exit): (u64, u64),
-        (place, loops, counts): (CallPlace, InLoops, bool),
-    ) {
+    /// Handles the return of a thread's call. If it is not closed, [`close`](Self::close) follows for it.
+    pub(super) fn enter(&mut self, thread: ThreadKey, member: Member, call: PendingCall) {
         let actor = self.actor(thread, member);
-        let closed = (!open).then(Closed::default);
         let own = &mut self.actors[actor as usize];
-        own.pending.push_back(PendingCall {
-            call,
-            entry,
-            exit,
-            place,
-            loops,
-            counts,
-            closed,
-        });
+        own.pending.push_back(call);
         self.pending += 1;
         if self.actors[actor as usize].pending.len() == 1 {
             self.begin(actor);
@@ -245,7 +233,7 @@ impl Delays {
             let until = partner.at.min(call.exit);
             let wait = until.saturating_sub(call.entry);
             let shares = match other.filter(|other| known && *other != actor) {
-                Some(other) => self.causes((actor, other), (call.entry, until)),
+                Some(other) => self.causes(actor, other, call.entry, until),
                 None => vec![Share {
                     cause: Cause::NONE,
                     time: wait,
@@ -279,9 +267,9 @@ impl Delays {
     }
 
     /// Returns the causes of a wait of `own` for `other`, from `entry` until `until`, with their shares.
-    fn causes(&self, (own, other): (u32, u32), (entry, until): (u64, u64)) -> Vec<Share> {
+    fn causes(&self, own: u32, other: u32, entry: u64, until: u64) -> Vec<Share> {
         let (waiting, late) = (&self.actors[own as usize], &self.actors[other as usize]);
-        let since = self.together((own, other), (entry, until));
+        let since = self.together(own, other, entry, until);
         let spent = late.timeline.between(since.other, until);
         let compared = waiting.timeline.between(since.own, entry);
         let surplus = self.surplus(own, other, spent, compared);
@@ -302,7 +290,7 @@ impl Delays {
     }
 
     /// Returns the latest point at which `own` had caught up with `other`, before a wait for it.
-    fn together(&self, (own, other): (u32, u32), (entry, until): (u64, u64)) -> Together {
+    fn together(&self, own: u32, other: u32, entry: u64, until: u64) -> Together {
         let (waiting, late) = (
             &self.actors[own as usize].timeline,
             &self.actors[other as usize].timeline,

@@ -293,7 +293,7 @@ fn simulate_all(
         let wanted = reading.get(index, checked)?;
         match out {
             None => Ok(one(reading.path, &wanted, None, &watch)?.map(|(_, row)| row)),
-            Some(out) => in_folder(reading.path, (index, &wanted), out, &watch),
+            Some((out, every)) => in_folder(reading.path, index, &wanted, out, every, &watch),
         }
     });
     drop(watch);
@@ -305,14 +305,22 @@ fn simulate_all(
 /// stopped.
 fn in_folder(
     path: &Path,
-    (index, wanted): (usize, &PendingCombination),
-    (out, every): (&Results, std::time::Duration),
+    index: usize,
+    wanted: &PendingCombination,
+    out: &Results,
+    every: std::time::Duration,
     watch: &Watch,
 ) -> Result<Option<SimulationRow>> {
     let folder = out.of(index)?;
     let (topology, settings) = wanted.mix.machine(path)?;
-    let of = (&wanted.jobs[..], &wanted.played);
-    let of = state::digest(out.mix(), &wanted.values, (&topology, &settings), of)?;
+    let of = state::digest(
+        out.mix(),
+        &wanted.values,
+        &topology,
+        &settings,
+        &wanted.jobs,
+        &wanted.played,
+    )?;
     let row = match Results::row(&folder, of, &wanted.values) {
         Some(row) => Some(row),
         None => {

@@ -44,8 +44,10 @@ pub(super) struct LocationReader<'a> {
 impl<'a> LocationReader<'a> {
     pub(super) fn new(
         archive: &'a Archive,
-        (place, local): (ImportedThread, &'a Local),
-        (spool, counts): (&'a mut Spool, &'a mut Counts),
+        place: ImportedThread,
+        local: &'a Local,
+        spool: &'a mut Spool,
+        counts: &'a mut Counts,
     ) -> Self {
         Self {
             archive,

@@ -94,9 +94,11 @@ impl Surplus {
 
 impl<'a> RankReader<'a> {
     pub(super) fn new(
-        (place, ranks): (ImportedThread, u32),
+        place: ImportedThread,
+        ranks: u32,
         pace: Pace,
-        (functions, spool): (&'a Functions, &'a mut Spool),
+        functions: &'a Functions,
+        spool: &'a mut Spool,
     ) -> Self {
         Self {
             place,

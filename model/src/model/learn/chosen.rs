@@ -11,7 +11,7 @@ use super::super::roles::Role;
 use super::classes::{ClassMember, GrowingClass};
 use super::instances::Findings;
 use super::kinds::{differing, roles};
-use super::{LearnError, Likely, class_model, pools, sequences, turns_of};
+use super::{LearnError, Likely, ProgramFacts, class_model, pools, sequences, turns_of};
 use crate::relation::Grid;
 use crate::run::Run;
 use crate::values::{Hint, Values};
@@ -138,7 +138,11 @@ fn by_role(
     if exact && !kinds.values().all(given) {
         return None;
     }
-    let pools = pools::Pools::of(runs, growing, known);
+    let facts = ProgramFacts {
+        likely: grid,
+        data: known,
+        pools: &pools::Pools::of(runs, growing, known),
+    };
     let mut learned = Learned {
         kinds: BTreeMap::new(),
         classes: Vec::new(),
@@ -152,11 +156,9 @@ fn by_role(
             &growing[structure],
             &members,
             number,
-            (
-                &mut learned.templates,
-                (grid, known, &pools),
-                &mut learned.findings,
-            ),
+            facts,
+            &mut learned.templates,
+            &mut learned.findings,
         );
         match class {
             Ok(class) => learned.classes.push(class),

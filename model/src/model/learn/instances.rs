@@ -15,8 +15,7 @@ use std::collections::BTreeMap;
 use belljar_trace::{Direction, Event, Peer};
 
 use super::kinds::called;
-use super::pools::Pools;
-use super::{LearnError, Likely, Shared};
+use super::{LearnError, ProgramFacts};
 use crate::model::call::{
     CallModel, CallTimeModel, CollectiveModel, Completes, Counter, Tags, TransferModel,
 };
@@ -33,15 +32,15 @@ pub(super) fn call_model(
     all: &[Instance<'_>],
     class: usize,
     token: u32,
-    (templates, (likely, data, pools), found): (&mut Vec<Event>, Shared<'_>, &mut Findings),
+    facts: ProgramFacts<'_>,
+    templates: &mut Vec<Event>,
+    findings: &mut Findings,
 ) -> Result<CallModel, LearnError> {
     let look = CallInstances {
         all,
         class,
         token,
-        likely,
-        data,
-        pools,
+        facts,
         grids: RefCell::default(),
         unsure: RefCell::default(),
     };
@@ -68,8 +67,8 @@ pub(super) fn call_model(
         completes: look.completes(),
         shape: look.shape(event)?,
     };
-    found.unsure.extend(look.unsure.into_inner());
-    found.grids.extend(look.grids.into_inner());
+    findings.unsure.extend(look.unsure.into_inner());
+    findings.grids.extend(look.grids.into_inner());
     Ok(call)
 }
 
@@ -86,14 +85,9 @@ pub(super) struct Findings {
 struct CallInstances<'l, 'r> {
     all: &'l [Instance<'r>],
     class: usize,
-    /// The grid of the peers of other calls.
-    likely: Option<Likely>,
-    /// The grid over whose ranks data are divided.
-    data: Option<Grid>,
+    facts: ProgramFacts<'l>,
     /// The token of the call.
     token: u32,
-    /// Bytes of all classes.
-    pools: &'l Pools,
     /// Grids of rules that are unambiguous in the runs.
     grids: RefCell<Vec<Grid>>,
     /// Rules that the runs do not distinguish, in words.
@@ -189,9 +183,9 @@ impl CallInstances<'_, '_> {
             found => found?,
         };
         let Peers { peer, by, phases } = found;
-        let bytes = match self.pools.bytes(self.token, at) {
+        let bytes = match self.facts.pools.bytes(self.token, at) {
             Some(values) => values.clone(),
-            None => self.values("bytes", Hint::faces(self.data), |it| {
+            None => self.values("bytes", Hint::faces(self.facts.data), |it| {
                 let transfer = it.event().transfers.get(at)?;
                 (transfer.peer != Peer::Null).then_some(transfer.bytes as f64)
             })?,
@@ -287,8 +281,8 @@ impl CallInstances<'_, '_> {
         Ok(CollectiveModel {
             root,
             by,
-            sent: self.values("bytes", Hint::of(self.data), bytes(true))?,
-            received: self.values("bytes", Hint::of(self.data), bytes(false))?,
+            sent: self.values("bytes", Hint::of(self.facts.data), bytes(true))?,
+            received: self.values("bytes", Hint::of(self.facts.data), bytes(false))?,
         })
     }
 

@@ -48,9 +48,11 @@ fn doubled(call: &Call, parts: &PartBounds, to: &mut Builder) {
             first..first + mask
         });
         to.exchange(
-            (partner, parts.bytes(own.clone())),
+            partner,
+            parts.bytes(own.clone()),
             || numbers(own),
-            (partner, parts.bytes(other)),
+            partner,
+            parts.bytes(other),
         );
         mask <<= 1;
     }
@@ -84,9 +86,11 @@ fn bruck(call: &Call, parts: &PartBounds, to: &mut Builder) {
         let count = has.min(members - has);
         let (from, towards) = (call.after(has), call.before(has));
         to.exchange(
-            (towards, run(call.rank, count)),
+            towards,
+            run(call.rank, count),
             || (0..count).map(|index| call.after(index).into()).collect(),
-            (from, run(from, count)),
+            from,
+            run(from, count),
         );
         has += count;
     }
@@ -101,9 +105,11 @@ pub(crate) fn ring(call: &Call, to: &mut Builder) {
     }
     for round in 0..call.members - 1 {
         to.exchange(
-            (call.after(1), block),
+            call.after(1),
+            block,
             || vec![call.before(round).into()],
-            (call.before(1), block),
+            call.before(1),
+            block,
         );
     }
 }
@@ -130,7 +136,7 @@ pub(crate) fn ring_pieces(call: &Call, to: &mut Builder) {
             (0, 0) => {}
             (0, _) => to.receive(left, received),
             (_, 0) => to.send(right, sent, blocks),
-            _ => to.exchange((right, sent), blocks, (left, received)),
+            _ => to.exchange(right, sent, blocks, left, received),
         }
         out.advance(pieces, sent);
         into.advance(pieces, received);

@@ -16,7 +16,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
         let mut mask = 1;
         while mask < fold.power {
             let partner = fold.rank(number ^ mask);
-            to.exchange_combine((partner, bytes), || vec![0], (partner, bytes));
+            to.exchange_combine(partner, bytes, || vec![0], partner, bytes);
             mask <<= 1;
         }
     }
@@ -47,9 +47,11 @@ pub(super) fn scatter_allgather_folded(
             let (_, other) = had.split(number, 1 << round);
             let own = has.run();
             to.exchange(
-                (partner, parts.bytes(own.clone())),
+                partner,
+                parts.bytes(own.clone()),
                 || numbers(own),
-                (partner, parts.bytes(other.run())),
+                partner,
+                parts.bytes(other.run()),
             );
             has = had;
         }

@@ -35,7 +35,7 @@ pub(crate) fn brucks(call: &Call, to: &mut Builder) {
             });
             own.collect()
         };
-        to.exchange((call.after(mask), sum), blocks, (call.before(mask), sum));
+        to.exchange(call.after(mask), sum, blocks, call.before(mask), sum);
         mask <<= 1;
     }
     to.copy(whole);
@@ -103,7 +103,7 @@ pub(crate) fn pairwise(call: &Call, to: &mut Builder) {
             false => (call.before(round), call.after(round)),
         };
         let blocks = || vec![block(call, call.rank, towards)];
-        to.exchange((towards, bytes), blocks, (from, bytes));
+        to.exchange(towards, bytes, blocks, from, bytes);
     }
 }
 
@@ -125,6 +125,6 @@ fn in_place(call: &Call, bytes: impl Fn(u32) -> u64, to: &mut Builder) {
     for partner in (0..call.members).filter(|rank| *rank != call.rank) {
         let own = bytes(partner);
         let blocks = || vec![block(call, call.rank, partner)];
-        to.exchange((partner, own), blocks, (partner, own));
+        to.exchange(partner, own, blocks, partner, own);
     }
 }

@@ -73,9 +73,11 @@ pub(crate) fn ring(call: &Call, to: &mut Builder) {
         let sent = (relative + members - round) % members;
         let received = (sent + members - 1) % members;
         to.exchange(
-            (call.after(1), bytes(sent)),
+            call.after(1),
+            bytes(sent),
             || vec![sent.into()],
-            (call.before(1), bytes(received)),
+            call.before(1),
+            bytes(received),
         );
     }
 }
@@ -97,9 +99,11 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
         });
         let rank = call.absolute(partner);
         to.exchange(
-            (rank, parts.bytes(own.clone())),
+            rank,
+            parts.bytes(own.clone()),
             || numbers(own),
-            (rank, parts.bytes(other)),
+            rank,
+            parts.bytes(other),
         );
         mask <<= 1;
     }

@@ -95,13 +95,13 @@ impl Fold {
         let partner = rank ^ 1;
         match number {
             None => {
-                let sent = (partner, bytes(&low));
-                to.exchange_combine(sent, || numbers(low), (partner, bytes(&high)));
+                let (sent, received) = (bytes(&low), bytes(&high));
+                to.exchange_combine(partner, sent, || numbers(low), partner, received);
                 to.send(partner, bytes(&high), || numbers(high));
             }
             Some(_) => {
-                let sent = (partner, bytes(&high));
-                to.exchange_combine(sent, || numbers(high.clone()), (partner, bytes(&low)));
+                let (sent, received) = (bytes(&high), bytes(&low));
+                to.exchange_combine(partner, sent, || numbers(high.clone()), partner, received);
                 to.receive(partner, bytes(&high));
             }
         }

@@ -94,9 +94,11 @@ pub(super) fn scatter_by_halves(
         let (own, other) = has.split(number, mask);
         let partner = fold.rank(number ^ mask);
         to.exchange_combine(
-            (partner, parts.bytes(other.run())),
+            partner,
+            parts.bytes(other.run()),
             || numbers(other.run()),
-            (partner, parts.bytes(own.run())),
+            partner,
+            parts.bytes(own.run()),
         );
         before.push(has);
         has = own;

@@ -47,7 +47,7 @@ pub(crate) fn halving(call: &Call, to: &mut Builder) {
                 [0, received] => to.receive_combine(partner, received),
                 [out, 0] => to.send(partner, out, || numbers(sent)),
                 [out, received] => {
-                    to.exchange_combine((partner, out), || numbers(sent), (partner, received));
+                    to.exchange_combine(partner, out, || numbers(sent), partner, received);
                 }
             }
             has = own;
@@ -70,9 +70,11 @@ pub(crate) fn pairwise(call: &Call, to: &mut Builder) {
     for round in 1..call.members {
         let towards = call.after(round);
         to.exchange_combine(
-            (towards, pieces[towards as usize]),
+            towards,
+            pieces[towards as usize],
             || vec![towards.into()],
-            (call.before(round), own),
+            call.before(round),
+            own,
         );
     }
 }
@@ -96,7 +98,7 @@ pub(crate) fn noncommutative(call: &Call, to: &mut Builder) {
         let bytes = block.saturating_mul(count.into());
         let mirrored = |place: u32| u64::from(place.reverse_bits() >> (u32::BITS - bits));
         let blocks = || (other..other + count).map(mirrored).collect();
-        to.exchange_combine((partner, bytes), blocks, (partner, bytes));
+        to.exchange_combine(partner, bytes, blocks, partner, bytes);
         first = own;
     }
 }

@@ -9,7 +9,7 @@ use crate::schedule::Builder;
 pub(crate) fn dissemination(call: &Call, to: &mut Builder) {
     let mut mask = 1;
     while mask < call.members {
-        to.exchange((call.after(mask), 0), || vec![0], (call.before(mask), 0));
+        to.exchange(call.after(mask), 0, || vec![0], call.before(mask), 0);
         mask <<= 1;
     }
 }
@@ -24,7 +24,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     while mask < call.members {
         let partner = call.rank ^ mask;
         if partner < call.members {
-            to.exchange_combine((partner, bytes), || vec![0], (partner, bytes));
+            to.exchange_combine(partner, bytes, || vec![0], partner, bytes);
         }
         mask <<= 1;
     }

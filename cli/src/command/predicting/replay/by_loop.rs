@@ -49,15 +49,17 @@ pub(super) fn by_loop(was: &Path, is: &Path) -> Result<Vec<LoopOutcome>> {
     let (was, is) = (of(was)?, of(is)?);
     let mut all = Vec::new();
     for (number, (was, is)) in was.classes.iter().zip(&is.classes).enumerate() {
-        let class = (number + 1, was.threads.len() as u64);
-        walk((&was.body, &is.body), class, 0, &mut all);
+        let threads = was.threads.len() as u64;
+        walk(&was.body, &is.body, number + 1, threads, 0, &mut all);
     }
     Ok(all)
 }
 
 fn walk(
-    (was, is): (&[ProgramPart], &[ProgramPart]),
-    (class, threads): (usize, u64),
+    was: &[ProgramPart],
+    is: &[ProgramPart],
+    class: usize,
+    threads: u64,
     depth: usize,
     all: &mut Vec<LoopOutcome>,
 ) {
@@ -74,7 +76,7 @@ fn walk(
             mpi_ps: is.in_mpi_ps,
             traced_mpi_ps: was.in_mpi_ps,
         });
-        walk((&was.body, &is.body), (class, threads), depth + 1, all);
+        walk(&was.body, &is.body, class, threads, depth + 1, all);
     }
 }
 

@@ -183,9 +183,9 @@ impl Job<'_> {
     /// The same by a model of the network.
     fn traced_by(&self, model: Model) -> Result<Setting> {
         let scenario = self.scenario(&[])?;
-        let network = Plan::network_of(&scenario, &self.path)?;
+        let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let nodes = self.program.processes.iter().map(|it| it.node).collect();
-        self.setting((&scenario, model), network, nodes, 1.0)
+        self.setting(&scenario, model, topology, settings, nodes, 1.0)
     }
 
     /// The settings of the trace and of the replay, both in the LogGOPS model.
@@ -222,7 +222,7 @@ impl Job<'_> {
         let scenario = self.scenario(&arguments.overrides())?;
         let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let hosts = placement.hosts(&self.program, &topology)?;
-        self.setting((&scenario, model), (topology, settings), hosts, scale)
+        self.setting(&scenario, model, topology, settings, hosts, scale)
     }
 
     /// The scenario as the options change it, and its file.
@@ -236,8 +236,10 @@ impl Job<'_> {
 
     fn setting(
         &self,
-        (scenario, model): (&Scenario, Model),
-        (topology, settings): (Topology, Settings),
+        scenario: &Scenario,
+        model: Model,
+        topology: Topology,
+        settings: Settings,
         hosts: Vec<u32>,
         scale: f64,
     ) -> Result<Setting> {

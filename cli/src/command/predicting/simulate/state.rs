@@ -48,8 +48,10 @@ pub(super) struct CombinationState {
 pub(super) fn digest(
     mix: &str,
     values: &[(String, String)],
-    (topology, settings): (&Topology, &Settings),
-    (jobs, played): (&[Job], &AllPlayed),
+    topology: &Topology,
+    settings: &Settings,
+    jobs: &[Job],
+    played: &AllPlayed,
 ) -> Result<u128> {
     let mut hasher = XxHash3_128::new();
     hasher.write(&encode(&(mix, values))?);
@@ -254,8 +256,8 @@ mod tests {
         };
         let on = |topology: &Topology, mix: &str, jobs: &[Job]| {
             let values = [("hosts".to_owned(), "4".to_owned())];
-            let network = (topology, &Settings::default());
-            digest(mix, &values, network, (jobs, &AllPlayed::new())).unwrap()
+            let settings = Settings::default();
+            digest(mix, &values, topology, &settings, jobs, &AllPlayed::new()).unwrap()
         };
         let of = |mix: &str, jobs: &[Job]| on(&star(1), mix, jobs);
         let same = of("mix", &[job(9), job(9)]);

@@ -93,7 +93,7 @@ impl<'r> CallInstances<'_, 'r> {
 
     fn preference(&self, back: bool) -> Preference {
         let grids = self.all.first().is_some_and(|it| it.run.grids);
-        let grid = self.likely.map(|it| it.grid);
+        let grid = self.facts.likely.map(|it| it.grid);
         Preference { grids, grid, back }
     }
 
@@ -141,6 +141,7 @@ impl<'r> CallInstances<'_, 'r> {
             // Other calls determine the grid.
             Some(_)
                 if self
+                    .facts
                     .likely
                     .is_some_and(|it| it.sure && found.grid() == Some(it.grid)) => {}
             Some(rival) => self.unsure(what, found, rival),

@@ -44,9 +44,11 @@ fn ring(call: &Call, parts: &PartBounds, to: &mut Builder) {
     for round in 0..call.members - 1 {
         let (sent, received) = (call.before(round), call.before(round + 1));
         to.exchange(
-            (call.after(1), bytes(sent)),
+            call.after(1),
+            bytes(sent),
             || vec![sent.into()],
-            (call.before(1), bytes(received)),
+            call.before(1),
+            bytes(received),
         );
     }
 }
@@ -75,9 +77,11 @@ fn exchange(call: &Call, parts: &PartBounds, to: &mut Builder) {
     };
     let first = neighbors[0];
     to.exchange(
-        (first, parts.bytes(call.rank..call.rank + 1)),
+        first,
+        parts.bytes(call.rank..call.rank + 1),
         || vec![call.rank.into()],
-        (first, parts.bytes(first..first + 1)),
+        first,
+        parts.bytes(first..first + 1),
     );
     // Pairs of blocks, by their even number.
     let own = call.rank & !1;
@@ -91,9 +95,11 @@ fn exchange(call: &Call, parts: &PartBounds, to: &mut Builder) {
         let received = pairs[side];
         let neighbor = neighbors[side];
         to.exchange(
-            (neighbor, parts.bytes(sent..sent + 2)),
+            neighbor,
+            parts.bytes(sent..sent + 2),
             || numbers(sent..sent + 2),
-            (neighbor, parts.bytes(received..received + 2)),
+            neighbor,
+            parts.bytes(received..received + 2),
         );
         sent = received;
     }

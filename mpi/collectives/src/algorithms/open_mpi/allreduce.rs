@@ -61,11 +61,11 @@ fn rings(call: &Call, shift: u32, to: &mut Builder) {
     let bytes = |part: u32| parts.bytes(part..part + 1);
     for round in 0..2 * (members - 1) {
         let (sent, received) = (part(round), part(round + 1));
-        let out = (right, bytes(sent));
+        let (out, into) = (bytes(sent), bytes(received));
         let blocks = || vec![sent.into()];
         match round < members - 1 {
-            true => to.exchange_combine(out, blocks, (left, bytes(received))),
-            false => to.exchange(out, blocks, (left, bytes(received))),
+            true => to.exchange_combine(right, out, blocks, left, into),
+            false => to.exchange(right, out, blocks, left, into),
         }
     }
 }

@@ -71,9 +71,11 @@ fn rounds(call: &Call, sent: impl Fn(u32) -> u64, received: impl Fn(u32) -> u64,
     for distance in 1..call.members {
         let (towards, from) = (call.after(distance), call.before(distance));
         to.exchange(
-            (towards, sent(towards)),
+            towards,
+            sent(towards),
             || blocks(call, towards),
-            (from, received(from)),
+            from,
+            received(from),
         );
     }
 }

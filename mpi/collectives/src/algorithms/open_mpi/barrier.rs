@@ -28,7 +28,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     let (power, partner) = pairs_above(call.rank, call.members);
     match partner {
         Some(partner) if call.rank >= power => {
-            to.exchange((partner, 0), || vec![0], (partner, 0));
+            to.exchange(partner, 0, || vec![0], partner, 0);
             return;
         }
         Some(partner) => to.receive(partner, 0),
@@ -37,7 +37,7 @@ pub(crate) fn doubling(call: &Call, to: &mut Builder) {
     let mut mask = 1;
     while mask < power {
         let other = call.rank ^ mask;
-        to.exchange((other, 0), || vec![0], (other, 0));
+        to.exchange(other, 0, || vec![0], other, 0);
         mask <<= 1;
     }
     if let Some(partner) = partner {

@@ -96,11 +96,7 @@ pub(crate) fn split_binary(call: &Call, to: &mut Builder) {
         } else {
             call.before(1)
         };
-        to.exchange(
-            (partner, halves[side]),
-            half(side),
-            (partner, halves[1 - side]),
-        );
+        to.exchange(partner, halves[side], half(side), partner, halves[1 - side]);
     }
 }
 
@@ -128,25 +124,22 @@ pub(crate) fn scatter_allgather(call: &Call, to: &mut Builder) {
         if partner < members {
             let rank = call.absolute(partner);
             to.exchange(
-                (rank, parts.bytes(have.clone())),
+                rank,
+                parts.bytes(have.clone()),
                 || numbers(have),
-                (rank, parts.bytes(get.clone())),
+                rank,
+                parts.bytes(get.clone()),
             );
         }
         if (partner & !(mask - 1)) + mask > members {
-            pass_on(
-                call,
-                (own, mask),
-                (parts.bytes(get.clone()), &numbers(get)),
-                to,
-            );
+            pass_on(call, own, mask, parts.bytes(get.clone()), &numbers(get), to);
         }
         mask <<= 1;
     }
 }
 
 /// Passes data down a binomial tree to the ranks whose partners do not exist.
-fn pass_on(call: &Call, (own, mask): (u32, u32), (bytes, blocks): (u64, &[u64]), to: &mut Builder) {
+fn pass_on(call: &Call, own: u32, mask: u32, bytes: u64, blocks: &[u64], to: &mut Builder) {
     let first = own & !(mask - 1);
     let Some(complete) = call.members.checked_sub(first + mask) else {
         return;

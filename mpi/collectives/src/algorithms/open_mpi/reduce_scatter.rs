@@ -72,9 +72,11 @@ pub(crate) fn ring(call: &Call, to: &mut Builder) {
     for round in 1..call.members {
         let (sent, received) = (call.before(round), call.before(round + 1));
         to.exchange_combine(
-            (call.after(1), pieces[sent as usize]),
+            call.after(1),
+            pieces[sent as usize],
             || vec![sent.into()],
-            (call.before(1), pieces[received as usize]),
+            call.before(1),
+            pieces[received as usize],
         );
     }
 }
@@ -112,9 +114,11 @@ pub(crate) fn butterfly(call: &Call, to: &mut Builder) {
         let [received, sent] = [own, other].map(|from| first(from)..first(from + count));
         let partner = fold.rank(number ^ 1 << round);
         to.exchange_combine(
-            (partner, parts.bytes(sent.clone())),
+            partner,
+            parts.bytes(sent.clone()),
             || numbers(sent),
-            (partner, parts.bytes(received)),
+            partner,
+            parts.bytes(received),
         );
         has = own;
     }
@@ -130,9 +134,11 @@ fn deliver(call: &Call, number: u32, has: u32, fold: &Fold, pieces: &[u64], to: 
     }
     if has != number {
         to.exchange(
-            (owner, piece(owner)),
+            owner,
+            piece(owner),
             || vec![owner.into()],
-            (owner, piece(call.rank)),
+            owner,
+            piece(call.rank),
         );
     }
 }
