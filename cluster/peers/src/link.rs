@@ -1,301 +1,323 @@
-//! The threads that serve the connection to one peer.
+//! The connection to one peer: a socket that never blocks, and queues in both directions.
 //!
-//! Sending never waits: a writer thread takes messages from a queue. Receiving continues until the unread data reaches a limit.
-//! Then the peer's writer stops, and the peer's [`Mesh`](crate::Mesh) reports its growing queue. So two hosts that send to each
-//! other never deadlock, as long as both keep receiving.
+//! Sending never waits: what the socket does not take stays in a queue. Reading ahead of the owner continues until the unread data reaches a limit. Then the peer's
+//! queue grows, and its [`Mesh`](crate::Mesh) reports that. The owner of the mesh and the [`keeper`](crate::keeper) call all functions, each from its thread.
 //!
 //! A peer is given up if it is silent, never because it reads slowly: it may be busy, and its messages wait.
 //!
 //! Host time decides when a peer is given up, and affects nothing else.
 #![allow(clippy::disallowed_methods)]
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::collections::VecDeque;
+use std::io;
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::PollFlags;
 use snow::StatelessTransportState;
 
 use crate::handshake::Secured;
-use crate::peer::{Incoming, Lost, Settings};
+use crate::keeper::Links;
+use crate::peer::{Incoming, Lost};
 use crate::record::{Opener, PeerRecord, Sealer};
 
-/// Unread bytes at which reading stops.
+/// Unread bytes at which reading ahead stops.
 const MOST_UNTAKEN: usize = 64 << 20;
-/// Sleep of a reader at that limit.
-const NAP: Duration = Duration::from_millis(1);
-/// Minimum number of signs of life within the patience.
-const BREATHS: u32 = 8;
-/// Longest interval of signs of life.
-const BREATH: Duration = Duration::from_secs(1);
-/// Bytes that are combined into one system call.
-const BUFFER: usize = 128 << 10;
-
-/// State shared by both threads and the mesh.
-#[derive(Debug)]
-struct PeerState {
-    began: Instant,
-    /// Time of silence after which the peer is given up.
-    patience: Duration,
-    /// Time of the last data, read or waiting to be read, in milliseconds since the start.
-    heard: AtomicU64,
-    /// Bytes in the write queue.
-    unsent: AtomicUsize,
-    /// Bytes read but not yet received by the mesh's owner.
-    untaken: AtomicUsize,
-    /// True if no more data can be written.
-    broken: AtomicBool,
-    /// True if the connection is no longer needed.
-    over: AtomicBool,
-}
-
-impl PeerState {
-    fn hear(&self) {
-        let heard = self.began.elapsed().as_millis() as u64;
-        self.heard.store(heard, Ordering::Relaxed);
-    }
-
-    fn silence(&self) -> Duration {
-        let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
-        self.began.elapsed().saturating_sub(heard)
-    }
-}
+/// Bytes of queued messages up to which the sender writes them itself; the keeper encrypts longer ones.
+const DIRECT: usize = 64 << 10;
+/// Encrypted bytes that wait for the socket, at which no more messages are encrypted.
+const MOST_SEALED: usize = 256 << 10;
 
 /// The connection to one peer.
 #[derive(Debug)]
 pub(crate) struct PeerLink {
-    queue: Option<Sender<Vec<u8>>>,
-    shared: Arc<PeerState>,
+    peer: u32,
     stream: TcpStream,
-    threads: Vec<JoinHandle<()>>,
+    state: StatelessTransportState,
+    began: Instant,
+    /// Messages that are not encrypted yet.
+    queue: Mutex<VecDeque<Vec<u8>>>,
+    outgoing: Mutex<Outgoing>,
+    incoming: Mutex<IncomingQueue>,
+    /// Bytes of messages that are not written yet.
+    unsent: AtomicUsize,
+    /// Time of the last data read, in milliseconds since the start.
+    heard: AtomicU64,
+    /// True if no more data can be written.
+    broken: AtomicBool,
+    /// True after the last event of the peer.
+    over: AtomicBool,
+}
+
+/// The writing side.
+#[derive(Debug)]
+struct Outgoing {
+    sealer: Sealer,
+    /// True if a sign of life is due.
+    alive: bool,
+    /// Time of the last write.
+    written: Instant,
+    /// Time of the end of writing.
+    closed: Option<Instant>,
+}
+
+/// The reading side.
+#[derive(Debug)]
+struct IncomingQueue {
+    opener: Opener,
+    /// Events that the owner has not received.
+    ready: VecDeque<Incoming>,
+    /// Bytes of these events.
+    untaken: usize,
 }
 
 impl PeerLink {
-    /// Starts the threads; received messages go into `inbox`.
-    pub(crate) fn start(
-        secured: Secured,
-        settings: Settings,
-        inbox: Sender<(u32, Incoming)>,
-    ) -> io::Result<Self> {
+    /// Takes over an authenticated connection.
+    ///
+    /// # Errors
+    /// If the host refuses the socket's mode.
+    pub(crate) fn new(secured: Secured) -> io::Result<Self> {
         let Secured {
             stream,
             state,
             peer,
         } = secured;
-        stream.set_read_timeout(Some(settings.patience))?;
-        stream.set_write_timeout(Some(settings.patience))?;
-        let shared = Arc::new(PeerState {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            peer,
+            stream,
+            state,
             began: Instant::now(),
-            patience: settings.patience,
-            heard: AtomicU64::new(0),
+            queue: Mutex::default(),
+            outgoing: Mutex::new(Outgoing {
+                sealer: Sealer::default(),
+                alive: false,
+                written: Instant::now(),
+                closed: None,
+            }),
+            incoming: Mutex::new(IncomingQueue {
+                opener: Opener::default(),
+                ready: VecDeque::new(),
+                untaken: 0,
+            }),
             unsent: AtomicUsize::new(0),
-            untaken: AtomicUsize::new(0),
+            heard: AtomicU64::new(0),
             broken: AtomicBool::new(false),
             over: AtomicBool::new(false),
-        });
-        let state = Arc::new(state);
-        let (queue, messages) = channel();
-        let patient = Patient {
-            stream: stream.try_clone()?,
-            shared: shared.clone(),
-        };
-        let writer = LinkWriter {
-            sealer: Sealer::new(BufWriter::with_capacity(BUFFER, patient)),
-            state: state.clone(),
-            shared: shared.clone(),
-            breath: BREATH.min(settings.patience / BREATHS),
-        };
-        let reader = LinkReader {
-            opener: Opener::new(BufReader::with_capacity(BUFFER, stream.try_clone()?)),
-            state,
-            shared: shared.clone(),
-            inbox: inbox.clone(),
-            peer,
-        };
-        let writing = thread::Builder::new().name(format!("to-{peer}")).spawn({
-            let shared = shared.clone();
-            move || {
-                if let Err(error) = writer.work(&messages) {
-                    shared.broken.store(true, Ordering::Relaxed);
-                    let _ = inbox.send((peer, Incoming::Lost(Lost::of(&error))));
-                }
-            }
-        })?;
-        let reading = thread::Builder::new().name(format!("from-{peer}")).spawn({
-            let half = stream.try_clone()?;
-            move || {
-                if reader.work() == Lost::Closed {
-                    // The peer, which has finished sending, learns that all of its data was read.
-                    let _ = half.shutdown(Shutdown::Write);
-                }
-            }
-        })?;
-        Ok(Self {
-            queue: Some(queue),
-            shared,
-            stream,
-            threads: vec![writing, reading],
         })
     }
 
-    /// Queues `message` for writing. The reader reports a lost peer.
-    pub(crate) fn send(&self, message: Vec<u8>) {
-        let length = message.len();
-        self.shared.unsent.fetch_add(length, Ordering::Relaxed);
-        let sent = self.queue.as_ref().map(|queue| queue.send(message));
-        if !matches!(sent, Some(Ok(()))) {
-            self.shared.unsent.fetch_sub(length, Ordering::Relaxed);
-        }
+    /// The peer's number.
+    pub(crate) fn peer(&self) -> u32 {
+        self.peer
     }
 
-    /// Bytes in the write queue; zero if no more data can be written.
+    /// The socket.
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// True after the last event of the peer.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Bytes of messages that are not written yet; zero if no more data can be written.
     pub(crate) fn unsent(&self) -> usize {
-        if self.shared.broken.load(Ordering::Relaxed) {
-            return 0;
+        match self.broken.load(Ordering::Relaxed) {
+            true => 0,
+            false => self.unsent.load(Ordering::Acquire),
         }
-        self.shared.unsent.load(Ordering::Relaxed)
-    }
-
-    /// Counts a received message of this length.
-    pub(crate) fn taken(&self, length: usize) {
-        self.shared.untaken.fetch_sub(length, Ordering::Relaxed);
     }
 
     /// Time since the last data.
     pub(crate) fn silence(&self) -> Duration {
-        self.shared.silence()
+        let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(heard)
     }
-}
 
-/// Writes the queue, then ends the connection. Until the peer has read it to its end, the peer's data is read and discarded, for
-/// the patience at most. A connection that is closed with unread data is reset (RFC 1122, 4.2.2.13), and the peer would lose data
-/// that it has not read.
-impl Drop for PeerLink {
-    fn drop(&mut self) {
-        drop(self.queue.take());
-        let mut threads = self.threads.drain(..);
-        // The writer ends after its queue is empty, or the peer is silent too long.
-        if let Some(writer) = threads.next() {
-            let _ = writer.join();
+    fn hear(&self) {
+        let heard = self.began.elapsed().as_millis() as u64;
+        self.heard.store(heard, Ordering::Relaxed);
+    }
+
+    /// Sends `message`. Returns false if the keeper has to continue.
+    pub(crate) fn send(&self, message: Vec<u8>) -> bool {
+        if self.broken.load(Ordering::Relaxed) {
+            return true;
         }
-        self.shared.over.store(true, Ordering::Relaxed);
-        let _ = self.stream.shutdown(Shutdown::Write);
-        let written = Instant::now();
-        for reader in threads {
-            while !reader.is_finished() && written.elapsed() < self.shared.patience {
-                thread::sleep(NAP);
-            }
-            let _ = self.stream.shutdown(Shutdown::Both);
-            let _ = reader.join();
+        let owed = owed(&message);
+        let unsent = self.unsent.fetch_add(owed, Ordering::AcqRel) + owed;
+        lock(&self.queue).push_back(message);
+        if unsent > DIRECT {
+            return false;
+        }
+        // The keeper has the lock while it writes a longer queue.
+        let Ok(mut outgoing) = self.outgoing.try_lock() else {
+            return false;
+        };
+        self.write(&mut outgoing);
+        self.unsent() == 0
+    }
+
+    /// Writes as much of the queue as the socket takes.
+    pub(crate) fn write_queue(&self) {
+        if self.unsent() > 0 {
+            self.write(&mut lock(&self.outgoing));
         }
     }
-}
 
-/// The stream to a peer, which may block as long as the peer sends signs of life.
-struct Patient {
-    stream: TcpStream,
-    shared: Arc<PeerState>,
-}
+    /// Sends a sign of life if nothing was written for `interval`.
+    pub(crate) fn breathe(&self, interval: Duration) {
+        let mut outgoing = lock(&self.outgoing);
+        let is_due = outgoing.written.elapsed() >= interval;
+        if is_due && outgoing.sealer.sealed() == 0 && !self.broken.load(Ordering::Relaxed) {
+            self.unsent.fetch_add(1, Ordering::AcqRel);
+            outgoing.alive = true;
+            self.write(&mut outgoing);
+        }
+    }
 
-impl Write for Patient {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&self, outgoing: &mut Outgoing) {
+        let written = self.write_until_full(outgoing);
+        if let Err(error) = written {
+            // What the peer sent before it closed the connection can still be read, and so can the reason.
+            tracing::debug!("cannot write to host {}: {error}", self.peer);
+            self.broken.store(true, Ordering::Relaxed);
+            lock(&self.queue).clear();
+        }
+    }
+
+    fn write_until_full(&self, outgoing: &mut Outgoing) -> io::Result<()> {
+        if std::mem::take(&mut outgoing.alive) {
+            outgoing.sealer.alive(&self.state, 1)?;
+        }
         loop {
-            let written = self.stream.write(bytes);
-            let is_full = written.as_ref().is_err_and(|error| {
-                let kind = error.kind();
-                matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-            });
-            if !is_full || self.shared.silence() >= self.shared.patience {
-                return written;
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
-    }
-}
-
-struct LinkWriter<W: Write> {
-    sealer: Sealer<W>,
-    state: Arc<StatelessTransportState>,
-    shared: Arc<PeerState>,
-    breath: Duration,
-}
-
-impl<W: Write> LinkWriter<W> {
-    fn work(mut self, messages: &Receiver<Vec<u8>>) -> io::Result<()> {
-        loop {
-            match messages.recv_timeout(self.breath) {
-                Ok(message) => {
-                    self.write(&message)?;
-                    for message in messages.try_iter() {
-                        self.write(&message)?;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => self.sealer.alive(&self.state)?,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            }
-            self.sealer.flush()?;
-        }
-    }
-
-    fn write(&mut self, message: &[u8]) -> io::Result<()> {
-        self.sealer.message(&self.state, message)?;
-        self.shared
-            .unsent
-            .fetch_sub(message.len(), Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-struct LinkReader<R: Read> {
-    opener: Opener<R>,
-    state: Arc<StatelessTransportState>,
-    shared: Arc<PeerState>,
-    inbox: Sender<(u32, Incoming)>,
-    peer: u32,
-}
-
-impl<R: Read> LinkReader<R> {
-    /// Reads until the peer is lost, and gives the reason.
-    fn work(mut self) -> Lost {
-        loop {
-            let incoming = match self.opener.next(&self.state) {
-                Ok(PeerRecord::Alive) => None,
-                Ok(PeerRecord::Message(message)) => {
-                    let untaken = &self.shared.untaken;
-                    untaken.fetch_add(message.len(), Ordering::Relaxed);
-                    Some(Incoming::Message(message))
-                }
-                Err(error) => Some(Incoming::Lost(Lost::of(&error))),
-            };
-            self.shared.hear();
-            let Some(incoming) = incoming else {
-                continue;
-            };
-            let lost = match &incoming {
-                Incoming::Lost(why) => Some(why.clone()),
-                Incoming::Message(_) => None,
-            };
-            if !self.shared.over.load(Ordering::Relaxed) {
-                // Without a receiver the mesh is about to end, so data is discarded.
-                let _ = self.inbox.send((self.peer, incoming));
-            }
-            if let Some(why) = lost {
-                return why;
-            }
-            while self.shared.untaken.load(Ordering::Relaxed) > MOST_UNTAKEN {
-                if self.shared.over.load(Ordering::Relaxed) {
+            while outgoing.sealer.sealed() < MOST_SEALED {
+                let Some(message) = lock(&self.queue).pop_front() else {
                     break;
+                };
+                let owed = owed(&message);
+                outgoing.sealer.message(&self.state, &message, owed)?;
+            }
+            if outgoing.sealer.sealed() == 0 {
+                return Ok(());
+            }
+            match rustix::io::write(&self.stream, outgoing.sealer.bytes()) {
+                Ok(count) => {
+                    outgoing.written = Instant::now();
+                    let paid = outgoing.sealer.written(count);
+                    self.unsent.fetch_sub(paid, Ordering::AcqRel);
                 }
-                // While reading is stopped, this host is the cause of the silence, not the peer.
-                self.shared.hear();
-                thread::sleep(NAP);
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
             }
         }
     }
+
+    /// The peer's next event, if it is there.
+    pub(crate) fn receive(&self, links: &Links) -> Option<Incoming> {
+        let mut incoming = lock(&self.incoming);
+        if incoming.ready.is_empty() {
+            self.read(&mut incoming, links, 1);
+        }
+        let event = incoming.ready.pop_front()?;
+        links.ready.fetch_sub(1, Ordering::AcqRel);
+        if let Incoming::Message(message) = &event {
+            incoming.untaken -= message.len();
+        }
+        Some(event)
+    }
+
+    /// Reads all that is there, up to the limit of unread data.
+    pub(crate) fn read_ahead(&self, links: &Links) {
+        let mut incoming = lock(&self.incoming);
+        if incoming.untaken > MOST_UNTAKEN {
+            // This host is the cause of the silence, not the peer.
+            self.hear();
+            return;
+        }
+        self.read(&mut incoming, links, usize::MAX);
+    }
+
+    /// Gives the peer up if it is silent for too long.
+    pub(crate) fn judge(&self, patience: Duration, links: &Links) {
+        if self.silence() >= patience && !self.is_over() {
+            let mut incoming = lock(&self.incoming);
+            self.end(&mut incoming, links, Lost::Silent);
+        }
+    }
+
+    /// Reads until there are `wanted` events, the socket is empty, or the limit of unread data is reached.
+    fn read(&self, incoming: &mut IncomingQueue, links: &Links, wanted: usize) {
+        while !self.is_over() && incoming.untaken <= MOST_UNTAKEN {
+            match incoming.opener.next(&self.state) {
+                Ok(Some(PeerRecord::Alive)) => {}
+                Ok(Some(PeerRecord::Message(message))) => {
+                    incoming.untaken += message.len();
+                    incoming.ready.push_back(Incoming::Message(message));
+                    links.ready.fetch_add(1, Ordering::AcqRel);
+                }
+                Ok(None) if incoming.ready.len() >= wanted => return,
+                Ok(None) => match incoming.opener.fill(&self.stream) {
+                    Ok(()) => self.hear(),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                    Err(error) => return self.end(incoming, links, Lost::of(&error)),
+                },
+                Err(error) => return self.end(incoming, links, Lost::of(&error)),
+            }
+        }
+    }
+
+    /// Adds the peer's last event.
+    fn end(&self, incoming: &mut IncomingQueue, links: &Links, why: Lost) {
+        if why == Lost::Closed {
+            // The peer, which has finished sending, learns that all of its data was read.
+            let _ = self.stream.shutdown(Shutdown::Write);
+        }
+        self.broken.store(true, Ordering::Relaxed);
+        self.over.store(true, Ordering::Release);
+        incoming.ready.push_back(Incoming::Lost(why));
+        links.ready.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Continues to close the connection: writes the rest of the queue, then reads and discards until the peer has read all of it. Returns true if there is nothing
+    /// more to do.
+    pub(crate) fn close(&self, patience: Duration) -> bool {
+        let mut outgoing = lock(&self.outgoing);
+        self.write(&mut outgoing);
+        let is_written = self.unsent() == 0;
+        if is_written && outgoing.closed.is_none() {
+            outgoing.closed = Some(Instant::now());
+            let _ = self.stream.shutdown(Shutdown::Write);
+        }
+        let is_read = self.is_over()
+            || lock(&self.incoming)
+                .opener
+                .discard(&self.stream, || self.hear());
+        let limit = outgoing
+            .closed
+            .map_or(self.silence(), |closed| closed.elapsed());
+        is_read || limit >= patience
+    }
+
+    /// Events of the socket that continue the closing.
+    pub(crate) fn wanted_at_end(&self) -> PollFlags {
+        match self.unsent() > 0 {
+            true => PollFlags::IN | PollFlags::OUT,
+            false => PollFlags::IN,
+        }
+    }
+}
+
+/// Unsent bytes of a message; an empty one counts, too.
+fn owed(message: &[u8]) -> usize {
+    message.len() + 1
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

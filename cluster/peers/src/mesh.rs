@@ -1,16 +1,21 @@
 //! All connections of one host of a run.
 //!
+//! The owner's thread writes messages to the sockets and reads them, so that a message wakes no thread but the one that waits for it. A second thread, the
+//! [`keeper`](crate::keeper), does what cannot wait for the owner: signs of life, messages that a socket did not take at once, and reading while the owner computes.
+//!
 //! Host time limits the waiting for others, and affects nothing else.
 #![allow(clippy::disallowed_methods)]
 
-use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::cell::Cell;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::handshake::{HandshakeError, Secured, dial};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::gather::{PeerError, gather};
+use crate::keeper::{Keeper, Links};
 use crate::key::RunKey;
 use crate::link::PeerLink;
 use crate::listener::Listener;
@@ -19,10 +24,17 @@ use crate::record::LONGEST_MESSAGE;
 
 /// Bytes in the queue of one peer at which the mesh counts as congested.
 const CONGESTED: usize = 64 << 20;
-/// Time limit of a connection attempt.
-const ANSWERING: Duration = Duration::from_secs(5);
-/// Time between connection attempts.
-const REDIAL: Duration = Duration::from_millis(50);
+/// Time after a look at the sockets in which [`Mesh::receive`] without patience does not look again: a look takes a system call for each peer, and rounds
+/// take microseconds.
+const LOOK_EVERY: Duration = Duration::from_micros(5);
+/// Time of a wait that looks at the sockets again and again before it sleeps.
+const SPIN: Duration = Duration::from_micros(20);
+/// Waits that end within this time count as short.
+const SHORT: Duration = Duration::from_micros(40);
+/// Short waits, less the long ones, from which on a wait begins awake.
+const SPINS_PAY: u32 = 4;
+/// Maximum of that number.
+const MOST_CREDIT: u32 = 8;
 
 /// A message over the limit of peers; no part of it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,44 +43,16 @@ const REDIAL: Duration = Duration::from_millis(50);
 )]
 pub struct TooLong(pub usize);
 
-/// Reasons of missing peers.
-#[derive(Debug, thiserror::Error)]
-pub enum PeerError {
-    /// A peer cannot be reached.
-    #[error(
-        "cannot reach host {peer} at {address} within {patience:?}: {source}; see whether a firewall is between the hosts"
-    )]
-    Unreachable {
-        /// Its index.
-        peer: u32,
-        /// Its address.
-        address: String,
-        /// Duration of the attempts.
-        patience: Duration,
-        /// The reason.
-        source: HandshakeError,
-    },
-    /// Peers did not connect to this host.
-    #[error("hosts {missing:?} did not connect within {patience:?}")]
-    Missing {
-        /// Their indexes.
-        missing: Vec<u32>,
-        /// Duration of the wait.
-        patience: Duration,
-    },
-    /// The host refuses threads or options of connections.
-    #[error("cannot serve the connections between hosts: {0}")]
-    Io(#[from] io::Error),
-    /// The user stopped it.
-    #[error("interrupted")]
-    Cancelled,
-}
-
 /// One host's connections to all others of a run.
 #[derive(Debug)]
 pub struct Mesh {
-    links: Vec<Option<PeerLink>>,
-    inbox: Receiver<(u32, Incoming)>,
+    links: Arc<Links>,
+    keeper: Keeper,
+    /// Index of the link that the next look begins with.
+    turn: Cell<usize>,
+    looked: Cell<Instant>,
+    /// Short waits, less the long ones.
+    credit: Cell<u32>,
 }
 
 impl Mesh {
@@ -85,19 +69,22 @@ impl Mesh {
         settings: Settings,
         cancelled: &AtomicBool,
     ) -> Result<Self, PeerError> {
-        let (inbox_of_links, inbox) = channel();
-        let mut links: Vec<Option<PeerLink>> = addresses.iter().map(|_| None).collect();
-        for secured in gather(own, key, listener, addresses, settings, cancelled)? {
-            let place = secured.peer as usize;
-            links[place] = Some(PeerLink::start(secured, settings, inbox_of_links.clone())?);
-        }
-        Ok(Self { links, inbox })
+        let mut secured = gather(own, key, listener, addresses, settings, cancelled)?;
+        secured.sort_by_key(|secured| secured.peer);
+        let links = secured.into_iter().map(PeerLink::new);
+        let links = Arc::new(Links::new(links.collect::<Result<_, _>>()?));
+        Ok(Self {
+            keeper: Keeper::start(&links, settings.patience)?,
+            links,
+            turn: Cell::new(0),
+            looked: Cell::new(Instant::now()),
+            credit: Cell::new(0),
+        })
     }
 
-    /// The peers' numbers.
+    /// The peers' numbers, in order.
     pub fn peers(&self) -> impl Iterator<Item = u32> {
-        let links = (0..).zip(&self.links);
-        links.filter_map(|(peer, link)| link.as_ref().map(|_| peer))
+        self.links.all.iter().map(PeerLink::peer)
     }
 
     /// Sends `message` to `peer` without waiting. A message to a lost peer is dropped;
@@ -109,148 +96,85 @@ impl Mesh {
         if message.len() > LONGEST_MESSAGE {
             return Err(TooLong(message.len()));
         }
-        if let Some(Some(link)) = self.links.get(peer as usize) {
-            link.send(message);
+        if let Some(link) = self.links.all.iter().find(|link| link.peer() == peer)
+            && !link.send(message)
+        {
+            self.keeper.wake();
         }
         Ok(())
     }
 
     /// True if a queue is so long that the caller should pause.
     pub fn is_congested(&self) -> bool {
-        let mut links = self.links.iter().flatten();
-        links.any(|link| link.unsent() > CONGESTED)
+        self.links.all.iter().any(|link| link.unsent() > CONGESTED)
     }
 
-    /// The next event of any peer, if one comes within `patience`.
+    /// The next event of any peer, if one comes within `patience`. Messages of a peer come in their order.
     pub fn receive(&self, patience: Duration) -> Option<(u32, Incoming)> {
-        let (peer, incoming) = if patience.is_zero() {
-            self.inbox.try_recv().ok()?
-        } else {
-            self.inbox.recv_timeout(patience).ok()?
-        };
-        if let (Some(Some(link)), Incoming::Message(message)) =
-            (self.links.get(peer as usize), &incoming)
-        {
-            link.taken(message.len());
+        let begin = Instant::now();
+        if patience.is_zero() && begin.duration_since(self.looked.get()) < LOOK_EVERY {
+            return self.links.has_ready().then(|| self.look()).flatten();
         }
-        Some((peer, incoming))
+        self.looked.set(begin);
+        self.links.note_look();
+        let found = self.look();
+        if found.is_some() || patience.is_zero() {
+            return found;
+        }
+        let found = self.await_any(begin, patience);
+        self.looked.set(Instant::now());
+        self.links.note_look();
+        found
     }
 
     /// Time since the last data of each peer.
     pub fn silences(&self) -> impl Iterator<Item = (u32, Duration)> {
-        let links = (0..).zip(&self.links);
-        links.filter_map(|(peer, link)| Some((peer, link.as_ref()?.silence())))
+        let links = self.links.all.iter();
+        links.map(|link| (link.peer(), link.silence()))
     }
-}
 
-/// The connections to all others.
-fn gather(
-    own: u32,
-    key: &RunKey,
-    listener: Option<Listener>,
-    addresses: &[String],
-    settings: Settings,
-    cancelled: &AtomicBool,
-) -> Result<Vec<Secured>, PeerError> {
-    let until = Instant::now() + settings.gathering;
-    let enough = AtomicBool::new(false);
-    let enough = &enough;
-    thread::scope(|scope| {
-        let (proven, accepted) = channel();
-        if let Some(listener) = listener.filter(|_| own > 0) {
-            scope.spawn(move || listener.take(key, own, &proven, enough));
+    /// An event that is there, of each peer in turn.
+    fn look(&self) -> Option<(u32, Incoming)> {
+        let links = &self.links.all;
+        let first = self.turn.get();
+        (0..links.len()).find_map(|offset| {
+            let place = (first + offset) % links.len();
+            let incoming = links[place].receive(&self.links)?;
+            self.turn.set((place + 1) % links.len());
+            Some((links[place].peer(), incoming))
+        })
+    }
+
+    /// Waits for an event: awake, if waits have been short, then asleep.
+    fn await_any(&self, begin: Instant, patience: Duration) -> Option<(u32, Incoming)> {
+        let credit = self.credit.get();
+        let mut found = None;
+        while credit >= SPINS_PAY && found.is_none() && begin.elapsed() < SPIN.min(patience) {
+            found = self.look();
         }
-        let dialled: Vec<_> = (0..)
-            .zip(addresses)
-            .skip(own as usize + 1)
-            .map(|(peer, address)| {
-                scope.spawn(move || {
-                    let reach = || reach(own, key, peer, address, until, cancelled);
-                    reach().map_err(|source| PeerError::Unreachable {
-                        peer,
-                        address: address.clone(),
-                        patience: settings.gathering,
-                        source,
-                    })
-                })
-            })
+        while found.is_none() {
+            let left = patience.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            self.sleep(left);
+            found = self.look();
+        }
+        self.credit.set(match begin.elapsed() < SHORT {
+            true => (credit + 1).min(MOST_CREDIT),
+            false => credit.saturating_sub(1),
+        });
+        found
+    }
+
+    /// Sleeps until a socket has data, or for `left`.
+    fn sleep(&self, left: Duration) {
+        let open = self.links.all.iter().filter(|link| !link.is_over());
+        let mut sockets: Vec<PollFd<'_>> = open
+            .map(|link| PollFd::from_borrowed_fd(link.stream().as_fd(), PollFlags::IN))
             .collect();
-        let lower = await_lower(own, &accepted, until, settings.gathering, cancelled);
-        enough.store(true, Ordering::Relaxed);
-        let mut all = Vec::new();
-        for thread in dialled {
-            let dialled = thread.join();
-            all.push(dialled.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(PeerError::Cancelled);
-        }
-        let mut all: Vec<Secured> = all.into_iter().collect::<Result<_, _>>()?;
-        all.extend(lower?);
-        Ok(all)
-    })
-}
-
-/// Dials until the peer answers.
-fn reach(
-    own: u32,
-    key: &RunKey,
-    peer: u32,
-    address: &str,
-    until: Instant,
-    cancelled: &AtomicBool,
-) -> Result<Secured, HandshakeError> {
-    loop {
-        let stream = connect(address).map_err(HandshakeError::from);
-        let secured = stream.and_then(|stream| dial(stream, key, own, peer));
-        let may_come = matches!(secured, Err(HandshakeError::Io(_)));
-        if !may_come || Instant::now() >= until || cancelled.load(Ordering::Relaxed) {
-            return secured;
-        }
-        thread::sleep(REDIAL);
+        let left = left.try_into().ok();
+        // An interrupted wait is a short one.
+        let _ = poll(&mut sockets, left.as_ref());
     }
-}
-
-/// Tries all addresses of `address` with a short time limit each, as a host without power
-/// never answers.
-fn connect(address: &str) -> io::Result<TcpStream> {
-    let mut why = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, ANSWERING) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => why = error,
-        }
-    }
-    Err(why)
-}
-
-/// The connections from hosts with lower numbers, one for each.
-fn await_lower(
-    own: u32,
-    accepted: &Receiver<Secured>,
-    until: Instant,
-    patience: Duration,
-    cancelled: &AtomicBool,
-) -> Result<Vec<Secured>, PeerError> {
-    let mut lower: Vec<Secured> = Vec::new();
-    while lower.len() < own as usize {
-        match accepted.recv_timeout(REDIAL) {
-            Ok(secured) if lower.iter().any(|one| one.peer == secured.peer) => {
-                tracing::warn!("a second connection of host {} is dropped", secured.peer);
-            }
-            Ok(secured) => lower.push(secured),
-            Err(RecvTimeoutError::Timeout) if cancelled.load(Ordering::Relaxed) => {
-                return Err(PeerError::Cancelled);
-            }
-            Err(RecvTimeoutError::Timeout) if Instant::now() < until => {}
-            Err(_) => {
-                let is_there = |peer: &u32| lower.iter().any(|one| one.peer == *peer);
-                return Err(PeerError::Missing {
-                    missing: (0..own).filter(|peer| !is_there(peer)).collect(),
-                    patience,
-                });
-            }
-        }
-    }
-    Ok(lower)
 }
