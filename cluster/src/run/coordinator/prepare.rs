@@ -3,38 +3,33 @@
 //! All checks precede the first change of the run directory. Both ways give a [`Run`]. Called by `belljar run`,
 //! by agents and by `belljar bisect`.
 
-use belljar_fabric::{Distances, Fabric};
+use belljar_fabric::Fabric;
 use belljar_sim::{Seed, Time};
 use belljar_tracer::NodeTracer;
 use belljar_vmm::{KeptPages, Node, Snapshot};
 
-use super::checkpoint::{PageKeeper, due_behind};
-use super::collect::Collection;
-use super::cut::Cuts;
 use super::restored::{Restored, RestoredNode};
-use super::standstill::Standstill;
-use super::{Checkpointer, Checkpoints, Others, Run, RunError};
-use crate::host::memory::MemoryGuard;
+use super::{Checkpointer, Checkpoints, Run, RunError};
 use crate::host::sandbox::Sandbox;
 use crate::hosts::Exchange;
-use crate::observe::control::{INPUT_FILE, Viewer};
+use crate::observe::control::INPUT_FILE;
 use crate::plan::Plan;
 use crate::plan::nodes::parts::SharedParts;
 use crate::plan::nodes::template;
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
-use crate::results::outputs;
 use crate::results::run_directory::RunDirectory;
 use crate::results::stream::{PROFILE_FOLDER, Stream};
 use crate::run::background::Backgrounds;
-use crate::run::bounds::Bounds;
 use crate::run::checkpoint::{
     CheckpointChoice, CheckpointError, IntactCheckpoint, identity, read_input,
 };
 use crate::run::ending::Closing;
 use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
-use crate::run::workers::Workers;
+
+/// Assembly of a run from prepared nodes.
+mod assembly;
 
 /// Open files of a run besides its nodes' consoles, with a margin.
 const SPARE_FILES: u64 = 1024;
@@ -330,116 +325,5 @@ impl Setup<'_> {
             rounds: of.rounds,
         };
         Ok((found, kept, begun))
-    }
-
-    /// The nodes that this host runs.
-    pub(super) fn own_nodes(&self) -> Vec<u32> {
-        match &self.exchange {
-            Some(exchange) => exchange.own_nodes(),
-            None => (0..self.plan.nodes).collect(),
-        }
-    }
-
-    /// Allows an open console file for each node; if the host's limit is lower, opening one fails with an error.
-    fn allow_files(&self) {
-        let _ = rlimit::increase_nofile_limit(u64::from(self.plan.nodes) + SPARE_FILES);
-    }
-
-    /// The request for the nodes' files at the end, with an empty folder for them.
-    fn collection(&self) -> Result<Option<Collection>, RunError> {
-        let wanted = &self.plan.outputs;
-        if wanted.patterns.is_empty() {
-            return Ok(None);
-        }
-        let folder = self.directory.map(|it| it.new_folder(outputs::FOLDER));
-        let folder = folder.transpose()?;
-        Ok(Some(Collection::new(wanted.clone(), folder)))
-    }
-
-    fn assemble(
-        self,
-        begun: Begun,
-        checkpointer: impl FnOnce(Checkpoints, &RunDirectory) -> Checkpointer,
-    ) -> Result<Run, RunError> {
-        let plan = self.plan;
-        let collection = self.collection()?;
-        let kept = self.checkpoints.zip(self.directory);
-        let mut checkpointer = kept.map(|(kept, directory)| checkpointer(kept, directory));
-        let own = plan.memory_of(begun.runners.iter().map(|runner| runner.index));
-        let memory = MemoryGuard::new(begun.runners.len(), own);
-        if let Some(doubts) = memory.doubts(plan.likely_memory(own)) {
-            tracing::warn!("{doubts}");
-        }
-        let mut pages = begun.pages;
-        pages.resize(begun.runners.len(), KeptPages::default());
-        // It opens files, as the guard above does.
-        let mut pages = self.exchange.as_ref().map(|_| PageKeeper::new(pages));
-        // Before any thread has a filter of its own, which would prevent it.
-        self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
-        let workers = Workers::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
-        let mut bounds = Bounds::new(Distances::new(&plan.topology), plan.nodes);
-        for node in 0..plan.nodes {
-            if workers.holds(node) {
-                bounds.set(node, workers.next(node));
-            } else {
-                bounds.set(node, begun.now);
-                bounds.leave(node);
-            }
-        }
-        if let Some(checkpointer) = &mut checkpointer {
-            let nodes = &mut checkpointer.pages.nodes;
-            nodes.resize(workers.len(), KeptPages::default());
-            checkpointer.begin_at(begun.first);
-        }
-        let begin = |mut exchange: Exchange| {
-            exchange.begin(plan.nodes, bounds.distances(), begun.now);
-            // Outputs of the boot, also of nodes that sleep for long.
-            for mut runner in workers.runners() {
-                exchange.write(runner.index, runner.take_relayed());
-            }
-            let cuts = Cuts {
-                next: begun
-                    .closing
-                    .reachable(due_behind(begun.first, plan.checkpoint_every)),
-                pages: pages.take(),
-                ..Cuts::default()
-            };
-            let lengths = begun.lengths.as_deref();
-            let profiled = plan.profile.is_some();
-            Others::begin(
-                exchange,
-                plan.nodes,
-                profiled,
-                self.directory,
-                lengths,
-                cuts,
-            )
-        };
-        Ok(Run {
-            checkpoint_every: plan.checkpoint_every,
-            others: self.exchange.map(begin).transpose()?,
-            ready: begun.ready,
-            reports: Vec::new(),
-            workers,
-            fabric: begun.fabric,
-            backgrounds: begun.backgrounds,
-            captures: begun.captures,
-            links: begun.links,
-            bounds,
-            turns: Vec::new(),
-            recorder: begun.recorder,
-            now: begun.now,
-            begun_at: begun.first,
-            closing: begun.closing,
-            mailbox: None,
-            checkpointer,
-            collection,
-            standstill: Standstill::default(),
-            memory,
-            viewer: Viewer::default(),
-            typed: begun.typed,
-            input: begun.input,
-            rounds: begun.rounds,
-        })
     }
 }
