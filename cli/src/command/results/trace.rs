@@ -4,6 +4,8 @@
 //! the results, other notes follow them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a
 //! run.
 
+/// Errors of MPI use.
+pub(in crate::command) mod check;
 /// Traces of some iterations.
 pub(in crate::command) mod collected;
 /// Efficiencies on an ideal network, and of several runs.
@@ -49,6 +51,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::command::output::{Harmless, Results, read_or_not, show};
 use crate::command::terminal::progress;
+use check::CheckTraceArguments;
 use collected::{CollectArguments, warn};
 use export::ExportArguments;
 use hang::HangArguments;
@@ -77,6 +80,11 @@ pub(crate) enum TraceCommand {
     /// The trace shows which ranks wait for each other in calls that did not return, or for ranks that have ended.
     #[command(after_help = "Example: belljar trace hang belljar-runs/solver.incomplete")]
     Hang(HangArguments),
+    /// Print errors of MPI use.
+    ///
+    /// The exit code is 1 if there are errors, and 0 if there are warnings and notes alone.
+    #[command(after_help = "Example: belljar trace check belljar-runs/solver")]
+    Check(CheckTraceArguments),
     /// Print the critical path by rank and function.
     #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
     Path(PathArguments),
@@ -220,6 +228,7 @@ fn carry_out(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Stat(arguments) => stat::stat(arguments),
         TraceCommand::Wait(arguments) => waiting::wait(arguments),
         TraceCommand::Hang(arguments) => hang::hang(arguments),
+        TraceCommand::Check(arguments) => check::check(arguments),
         TraceCommand::Path(arguments) => waiting::path(arguments),
         TraceCommand::Matrix(arguments) => matrix::matrix(arguments),
         TraceCommand::Diff(arguments) => waiting::diff(arguments),

@@ -1,0 +1,1 @@
+//! Traces of programs with known errors.
