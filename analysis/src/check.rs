@@ -133,7 +133,7 @@ pub fn check(
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
-    let mut collector = CheckCollector::new(&header, &communicators);
+    let mut collector = CheckCollector::new(&header, &communicators, run.missing.is_some());
     for event in reader.by_ref() {
         collector.observe(&event);
     }

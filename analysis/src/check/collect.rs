@@ -2,7 +2,7 @@
 //!
 //! Memory holds operations and objects in progress, and the calls of the causal order. Called by `check` for each event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use belljar_job::{Communicators, Fact, Member, Operations, ProcessKey};
@@ -19,7 +19,7 @@ use super::objects::Objects;
 use super::order::RunOrder;
 use super::requests::RequestStates;
 use super::{MpiCheck, RunFacts, Unchecked, arguments, library};
-use crate::causes::hang::{Hang, HangVerdict};
+use crate::causes::hang::{Hang, HangVerdict, JobRank};
 use crate::dump::frames::FrameNames;
 
 /// Collects [`MpiCheck`] from all events of a trace, in trace order.
@@ -39,11 +39,20 @@ pub(super) struct CheckCollector<'a> {
     buffers: Buffers,
     order: RunOrder,
     calls: u64,
+    is_partial: bool,
+    /// Processes that have called `MPI_Finalize`.
+    ended: usize,
 }
 
 impl<'a> CheckCollector<'a> {
-    pub(super) fn new(header: &'a TraceHeader, communicators: &'a Communicators) -> Self {
+    /// `is_partial` if the trace lacks calls: then arguments and results alone are checked.
+    pub(super) fn new(
+        header: &'a TraceHeader,
+        communicators: &'a Communicators,
+        is_partial: bool,
+    ) -> Self {
         Self {
+            is_partial,
             header,
             communicators,
             operations: Operations::new(header, communicators),
@@ -59,6 +68,7 @@ impl<'a> CheckCollector<'a> {
             buffers: Buffers::default(),
             order: RunOrder::default(),
             calls: 0,
+            ended: 0,
         }
     }
 
@@ -71,14 +81,20 @@ impl<'a> CheckCollector<'a> {
         let call = Rc::new(event.clone());
         let process = (call.node, call.process);
         let findings = &mut self.findings;
-        self.lifetimes.take(&call, findings);
         arguments::take(&call, self.communicators, findings);
+        if self.is_partial {
+            library::returned(&call, findings);
+            self.last.insert(process, call);
+            return;
+        }
+        self.lifetimes.take(&call, findings);
         self.objects.take(&call);
         self.requests.take(&call, findings);
         self.epochs.take(&call, findings);
         self.follow(&call);
         library::returned(&call, &mut self.findings);
         if call.meaning().kind == CallKind::Finalize {
+            self.ended += 1;
             self.objects.end_of(process, &mut self.findings);
             self.requests.end_of(process, &mut self.findings);
             self.epochs.end_of(&call, &mut self.findings);
@@ -96,6 +112,8 @@ impl<'a> CheckCollector<'a> {
             rank: call.rank,
         };
         self.facts.clear();
+        // A call that frees a window names it before its facts.
+        let window = self.operations.window(call);
         self.operations.observe(call, &mut self.facts);
         self.buffers.take_call(call, member);
         let context = BufferContext {
@@ -107,14 +125,9 @@ impl<'a> CheckCollector<'a> {
         self.buffers.learn(call, &context);
         for fact in &self.facts {
             self.messages.take(call, fact, &mut self.findings);
-            let operations = &self.operations;
-            self.turns.take(
-                call,
-                fact,
-                operations,
-                self.communicators,
-                &mut self.findings,
-            );
+            let communicators = self.communicators;
+            self.turns
+                .take((call, window), fact, communicators, &mut self.findings);
             self.buffers.take(call, fact, &context, &mut self.findings);
         }
         self.order.take(call, &self.facts, self.communicators);
@@ -130,17 +143,26 @@ impl<'a> CheckCollector<'a> {
         self.facts.clear();
         self.operations.end(&mut self.facts);
         self.order.match_all(&self.facts);
-        self.turns.finish(self.communicators, &mut self.findings);
+        for fact in &self.facts {
+            self.messages.settle(fact, &mut self.findings);
+        }
+        let stuck = hang.ranks.iter().filter(|rank| rank.stuck);
+        let stuck: BTreeSet<JobRank> = stuck.map(|rank| rank.of).collect();
+        self.turns
+            .finish(&stuck, self.communicators, &mut self.findings);
+        if self.ended == self.last.len() && !self.is_partial {
+            self.messages.finish(&mut self.findings);
+        }
         let reports = run
             .stderr
             .as_deref()
             .map_or_else(Vec::new, library::reports);
         library::aborted(&reports, &self.last, &mut self.findings);
-        if is_whole && reports.is_empty() {
+        if is_whole && !self.is_partial && reports.is_empty() {
             self.lifetimes
                 .finish(self.communicators, &mut self.findings);
         }
-        if reports.is_empty() {
+        if reports.is_empty() && !self.is_partial {
             self.deadlock(hang);
         }
         self.order.finish(&mut self.findings);
@@ -204,7 +226,7 @@ impl<'a> CheckCollector<'a> {
         }
         if let Some(missing) = &run.missing {
             all.push(Unchecked {
-                check: "calls outside of the trace",
+                check: "order, matching, requests, objects, epochs and buffers",
                 reason: missing.clone(),
             });
         }

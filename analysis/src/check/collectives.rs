@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use belljar_job::{Communicators, Fact, Member, Operation, Operations, Origin, ProcessKey};
+use belljar_job::{Communicators, Fact, Member, Operation, Origin, ProcessKey, WindowId};
 use belljar_mpi::{CallKind, Meeting, Operation as CollectiveOperation, Phase};
 use belljar_trace::{Collective, Event, Implementation, Peer, WORLD};
 
 use super::finding::{FindingKind, Findings};
 use super::signature::{Signature, word};
+use crate::causes::hang::JobRank;
 
 /// Limit on turns that some members have not reached.
 const MOST_TURNS: usize = 1 << 18;
@@ -65,9 +66,8 @@ impl CollectiveTurns {
     /// Takes a fact of a call.
     pub(super) fn take(
         &mut self,
-        call: &Rc<Event>,
+        (call, window): (&Rc<Event>, Option<WindowId>),
         fact: &Fact,
-        operations: &Operations<&Communicators>,
         communicators: &Communicators,
         findings: &mut Findings,
     ) {
@@ -96,7 +96,7 @@ impl CollectiveTurns {
             return;
         };
         let window = match call.meaning().meeting {
-            Meeting::Window => operations.window(call).map(|window| window.sequence),
+            Meeting::Window => window.map(|window| window.sequence),
             _ => None,
         };
         let part = TurnPart {
@@ -162,13 +162,22 @@ impl CollectiveTurns {
         }
     }
 
-    /// Compares calls that did not return, after the last event.
-    pub(super) fn finish(&self, communicators: &Communicators, findings: &mut Findings) {
+    /// Compares calls of members that cannot go on, after the last event.
+    pub(super) fn finish(
+        &self,
+        stuck: &BTreeSet<JobRank>,
+        communicators: &Communicators,
+        findings: &mut Findings,
+    ) {
+        let is_stopped = |part: &TurnPart| {
+            let Member { job, rank } = part.member;
+            part.call.exit.is_none() || stuck.contains(&JobRank { job, rank })
+        };
         let open = self.turns.iter();
         let open =
             open.flat_map(|((sequence, _), parts)| parts.iter().map(move |part| (sequence, part)));
         let open: Vec<(&Sequence, &TurnPart)> = open
-            .filter(|(_, part)| part.call.exit.is_none() && part.collective.is_some())
+            .filter(|(_, part)| is_stopped(part) && part.collective.is_some())
             .take(MOST_TURNS.min(4096))
             .collect();
         for (place, (sequence, part)) in open.iter().enumerate() {

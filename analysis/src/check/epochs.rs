@@ -11,7 +11,7 @@ use belljar_job::ProcessKey;
 use belljar_mpi::{CallKind, Epoch, Object};
 use belljar_trace::{Event, Implementation};
 
-use super::finding::{FindingKind, Findings};
+use super::finding::{FindingKind, Findings, Severity};
 use super::signature::integer;
 
 /// A window in the view of a process.
@@ -156,7 +156,13 @@ impl WindowState {
             .filter(|_| !has_mode(call, no_precede))
         {
             let text = format!("{} between two fences", lock.name());
-            findings.add(FindingKind::NestedEpoch, &[&lock, call], text);
+            // Libraries and programs permit it, although the second fence makes it an epoch.
+            findings.add_as(
+                FindingKind::NestedEpoch,
+                Severity::Warning,
+                &[&lock, call],
+                text,
+            );
         }
         self.access = None;
         self.fence = (!has_mode(call, no_succeed)).then(|| Rc::clone(call));

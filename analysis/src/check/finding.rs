@@ -47,6 +47,8 @@ pub enum FindingKind {
     SizeMismatch,
     /// A receive is smaller than its message.
     Truncation,
+    /// A message that no receive took before the end of MPI.
+    LostMessage,
     /// Null, freed or unknown communicator.
     InvalidCommunicator,
     /// Null, freed or uncommitted datatype.
@@ -75,6 +77,8 @@ pub enum FindingKind {
     PendingRequest,
     /// A wait for a persistent request that was never started.
     InactiveWait,
+    /// An active request that is freed, so that its completion stays unknown.
+    ActiveFree,
     /// A start of a persistent request that is active.
     ActiveStart,
     /// A communicator that was not freed.
@@ -119,6 +123,7 @@ impl FindingKind {
             | Self::RequestLeak
             | Self::ObjectLeak
             | Self::InactiveWait
+            | Self::ActiveFree
             | Self::MessageRace
             | Self::UnsafeSend
             | Self::LibraryError => Severity::Warning,

@@ -1,7 +1,7 @@
 //! Calls before the start and after the end of MPI, and processes that end without ending MPI.
 //!
 //! Functions that MPI permits at any time are left out (MPI-4.0, 11.4.1). A process of a job of which a rank did not return
-//! from a call may have been ended by others, so it is not reported. Called for each event, and at the end.
+//! from a call may have been ended by others, so it is not reported; neither is a job without any end of MPI. Called for each event, and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,6 +20,8 @@ struct ProcessState {
     /// Its last call, and true if it returned.
     last: Option<Rc<Event>>,
     aborts: bool,
+    /// A call before the start of MPI, until MPI is started.
+    early: Option<Rc<Event>>,
 }
 
 /// States of all processes.
@@ -53,6 +55,10 @@ impl Lifetimes {
                     findings.add(FindingKind::AfterFinalize, &[call], text);
                 }
                 state.is_started = true;
+                if let Some(early) = state.early.take() {
+                    let text = format!("{} is called before MPI_Init", early.name());
+                    findings.add(FindingKind::BeforeInit, &[&early], text);
+                }
             }
             Some(Boundary::End) if kind == CallKind::Finalize => state.is_ended = true,
             _ if is_free(call) => {}
@@ -60,9 +66,9 @@ impl Lifetimes {
                 let text = format!("{} is called after MPI_Finalize", call.name());
                 findings.add(FindingKind::AfterFinalize, &[call], text);
             }
+            // Traces of other tools may lack the start of MPI.
             _ if !state.is_started => {
-                let text = format!("{} is called before MPI_Init", call.name());
-                findings.add(FindingKind::BeforeInit, &[call], text);
+                state.early.get_or_insert_with(|| Rc::clone(call));
             }
             _ => {}
         }
@@ -79,9 +85,12 @@ impl Lifetimes {
                 broken.insert(communicators.job(*process));
             }
         }
+        let ended = self.0.iter().filter(|(_, state)| state.is_ended);
+        let ended: BTreeSet<_> = ended.map(|(of, _)| communicators.job(*of)).collect();
         for (process, state) in &self.0 {
             let is_lost = state.is_started && !state.is_ended;
-            let is_broken = broken.contains(&communicators.job(*process));
+            let job = communicators.job(*process);
+            let is_broken = broken.contains(&job) || !ended.contains(&job);
             if let Some(last) = state.last.as_ref().filter(|_| is_lost && !is_broken) {
                 let text = format!("rank {} ended without MPI_Finalize", last.rank);
                 findings.add(FindingKind::NoFinalize, &[last], text);

@@ -1,4 +1,4 @@
-//! Data of matched messages: datatypes of both sides, and receives that are too small.
+//! Data of matched messages: datatypes of both sides, receives that are too small, and messages that no receive took.
 //!
 //! Memory holds sends and receives without a partner alone. Type signatures of derived datatypes are not in traces, so only
 //! their sizes are compared. Called for each fact.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use belljar_job::{Fact, Operation, OperationId, Origin};
-use belljar_trace::{Datatype, Event, Transfer};
+use belljar_trace::{Datatype, Direction, Ending, Event, Transfer};
 
 use super::finding::{FindingKind, Findings};
 use super::signature::agree;
@@ -28,37 +28,82 @@ impl MessageEnd {
 
 /// Sends and receives without a partner.
 #[derive(Debug, Default)]
-pub(super) struct Messages(BTreeMap<OperationId, MessageEnd>);
+pub(super) struct Messages {
+    ends: BTreeMap<OperationId, MessageEnd>,
+    /// True if the trace does not describe all operations, so that a message may have been received.
+    is_doubtful: bool,
+}
 
 impl Messages {
     /// Takes a fact of a call.
     pub(super) fn take(&mut self, call: &Rc<Event>, fact: &Fact, findings: &mut Findings) {
+        let Fact::Begun {
+            operation,
+            origin: Origin::Transfer(transfer),
+            what:
+                Operation::Send {
+                    partitioned: None, ..
+                }
+                | Operation::Receive {
+                    partitioned: None, ..
+                },
+        } = fact
+        else {
+            self.settle(fact, findings);
+            return;
+        };
+        let end = MessageEnd {
+            call: Rc::clone(call),
+            transfer: *transfer,
+        };
+        self.ends.insert(*operation, end);
+    }
+
+    /// Takes a fact on operations that have begun.
+    pub(super) fn settle(&mut self, fact: &Fact, findings: &mut Findings) {
         match fact {
-            Fact::Begun {
-                operation,
-                origin: Origin::Transfer(transfer),
-                what:
-                    Operation::Send {
-                        partitioned: None, ..
-                    }
-                    | Operation::Receive {
-                        partitioned: None, ..
-                    },
-            } => {
-                let call = Rc::clone(call);
-                let transfer = *transfer;
-                self.0.insert(*operation, MessageEnd { call, transfer });
-            }
             Fact::Matched { send, receive } => {
-                let both = self.0.remove(send).zip(self.0.remove(receive));
+                let both = self.ends.remove(send).zip(self.ends.remove(receive));
                 if let Some((send, receive)) = both {
                     compare(&send, &receive, findings);
                 }
             }
-            Fact::Lost { operation, .. } => {
-                self.0.remove(operation);
+            Fact::Completed {
+                operation,
+                ending,
+                cancelled,
+                ..
+            } if *cancelled || *ending != Ending::Well => {
+                self.ends.remove(operation);
             }
+            Fact::Lost { operation, .. } => {
+                self.ends.remove(operation);
+                self.is_doubtful = true;
+            }
+            Fact::Unmapped { .. } | Fact::Unknown { .. } => self.is_doubtful = true,
             _ => {}
+        }
+    }
+}
+
+impl Messages {
+    /// Adds messages that no receive took, after all processes have ended MPI.
+    pub(super) fn finish(&self, findings: &mut Findings) {
+        if self.is_doubtful {
+            return;
+        }
+        for end in self.ends.values() {
+            let transfer = end.transfer();
+            let Some(sent) = transfer.filter(|own| own.direction == Direction::Send) else {
+                continue;
+            };
+            let text = format!(
+                "no receive took a message of rank {} to {} with tag {}",
+                end.call.rank,
+                words::peer(sent.peer),
+                sent.tag.unwrap_or(0)
+            );
+            findings.add(FindingKind::LostMessage, &[&end.call], text);
         }
     }
 }

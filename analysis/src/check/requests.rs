@@ -60,7 +60,9 @@ impl RequestStates {
         let own = self.0.entry((call.node, call.process)).or_default();
         match call.meaning().kind {
             CallKind::Start => own.start(call, findings),
-            CallKind::FreeRequest if call.exit.is_some() && !call.failed() => own.free(call),
+            CallKind::FreeRequest if call.exit.is_some() && !call.failed() => {
+                own.free(call, findings);
+            }
             CallKind::Complete(Completes::One) => own.wait(call, findings),
             _ => own.begin(call),
         }
@@ -153,7 +155,11 @@ impl OwnRequests {
         self.is_crowded |= self.active.len() > MOST_REQUESTS;
     }
 
-    fn free(&mut self, call: &Rc<Event>) {
+    fn free(&mut self, call: &Rc<Event>, findings: &mut Findings) {
+        let active = |begun: &Rc<Event>, findings: &mut Findings| {
+            let text = format!("an active request of {} is freed", begun.name());
+            findings.add(FindingKind::ActiveFree, &[call, begun], text);
+        };
         let Some(variable) = variable(call) else {
             return;
         };
@@ -161,15 +167,19 @@ impl OwnRequests {
         let number = persistent.find(|(_, own)| own.variable == variable);
         if let Some(number) = number.map(|(number, _)| *number) {
             if let Some(request) = self.persistent.remove(&number).and_then(|own| own.active) {
-                self.active.remove(&request);
+                if let Some((begun, _)) = self.active.remove(&request) {
+                    active(&begun, findings);
+                }
             }
             return;
         }
-        let mut active = self.active.iter();
-        let request = active.find(|(_, (_, own))| *own == variable);
+        let mut all = self.active.iter();
+        let request = all.find(|(_, (_, own))| *own == variable);
         match request.map(|(request, _)| *request) {
             Some(request) => {
-                self.active.remove(&request);
+                if let Some((begun, _)) = self.active.remove(&request) {
+                    active(&begun, findings);
+                }
             }
             None => self.freed_elsewhere += 1,
         }

@@ -11,7 +11,7 @@ use belljar_analysis::RunFacts;
 use belljar_files::read_input_text;
 use clap::Args;
 
-use super::collected::warn;
+use super::collected::{refuse, warn};
 use super::hang::{end_of_run, unrecorded};
 use super::sites::{names, traced_files};
 use super::{results, trace_file};
@@ -37,6 +37,7 @@ pub(super) fn check(arguments: &CheckTraceArguments) -> Result<ExitCode> {
 pub(in crate::command) fn check_run(trace: &Path, json: bool) -> Result<ExitCode> {
     let path = trace_file(trace);
     warn(&path)?;
+    refuse(&path, "a check of MPI use")?;
     let run = RunFacts {
         end_ps: end_of_run(&path),
         stderr: read_input_text(path.with_file_name("stderr")).ok(),
