@@ -284,15 +284,17 @@ fn report(one: &UsedRange, other: &UsedRange, findings: &mut Findings) {
         ),
         false => (FindingKind::BufferConflict, "use the same buffer"),
     };
-    let verb = |range: &UsedRange| if range.writes { "writes" } else { "reads" };
+    let how = match (one.writes, other.writes) {
+        (true, true) => "both write",
+        (true, false) => "the first writes",
+        _ => "the second writes",
+    };
     let text = format!(
-        "{} of rank {} and {} of rank {} {what} at once: the first {}, the second {}",
+        "{} of rank {} and {} of rank {} {what} at once: {how}",
         a.name(),
         a.rank,
         b.name(),
-        b.rank,
-        verb(one),
-        verb(other)
+        b.rank
     );
     findings.add(kind, &[a, b], text);
 }

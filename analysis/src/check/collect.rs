@@ -19,8 +19,11 @@ use super::objects::Objects;
 use super::order::RunOrder;
 use super::requests::RequestStates;
 use super::{MpiCheck, RunFacts, Unchecked, arguments, library};
-use crate::causes::hang::{Hang, HangVerdict, JobRank};
+use crate::causes::hang::{Hang, HangVerdict, HungRank, JobRank, RankState};
 use crate::dump::frames::FrameNames;
+
+/// The time for which all ranks are inside of calls at least before none of them is taken to go on, in picoseconds.
+const STILL_PS: u64 = 10_000_000_000;
 
 /// Collects [`MpiCheck`] from all events of a trace, in trace order.
 pub(super) struct CheckCollector<'a> {
@@ -146,7 +149,12 @@ impl<'a> CheckCollector<'a> {
         for fact in &self.facts {
             self.messages.settle(fact, &mut self.findings);
         }
-        let stuck = hang.ranks.iter().filter(|rank| rank.stuck);
+        // Ranks that are all inside of calls for long have no one left to wait for.
+        let mut ranks = hang.ranks.iter();
+        let is_still =
+            ranks.all(|rank| rank.state != RankState::Outside && rank.for_ps >= STILL_PS);
+        let waits = |rank: &&HungRank| is_still && rank.state == RankState::InCall;
+        let stuck = hang.ranks.iter().filter(|rank| rank.stuck || waits(rank));
         let stuck: BTreeSet<JobRank> = stuck.map(|rank| rank.of).collect();
         self.turns
             .finish(&stuck, self.communicators, &mut self.findings);

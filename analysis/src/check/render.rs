@@ -5,7 +5,7 @@
 use std::io;
 
 use super::{CheckedCall, Finding, MpiCheck, Severity};
-use crate::dump::frames::lines;
+use crate::dump::frames::{SiteFrame, lines};
 use crate::time_words;
 
 /// Most findings of one severity that the text has.
@@ -103,7 +103,14 @@ impl MpiCheck {
             call.function,
             call.arguments
         )?;
-        for line in call.site.iter().flat_map(lines) {
+        // Callers of the program's main function are the same for all calls.
+        let ends = |frame: &SiteFrame| {
+            let mut functions = frame.places.iter().filter_map(|it| it.function.as_deref());
+            functions.any(|function| matches!(function, "main" | "MAIN__"))
+        };
+        let end = call.site.iter().position(ends);
+        let shown = end.map_or(call.site.len(), |end| end + 1);
+        for line in call.site.iter().take(shown).flat_map(lines) {
             writeln!(out, "    {line}")?;
         }
         Ok(())

@@ -1,6 +1,5 @@
 //! Message races, and sends that need buffering.
 
-use super::message;
 use crate::check::{FindingKind, MpiCheck, Severity};
 use crate::ranks::{ANY, Ranks, WORLD};
 
@@ -90,7 +89,7 @@ fn a_receive_that_is_posted_first_needs_no_buffering() {
 #[test]
 fn a_send_to_itself_needs_buffering() {
     let mut job = Ranks::started(1);
-    job.call(0, (3000, 3100), "MPI_Send", &message(4, 0, 5));
+    job.send(0, (3000, 3100), 0, 5);
     job.receive(0, (4000, 4100), 0, 0, 5);
     let kinds = job.kinds(1);
     assert_eq!(kinds, [FindingKind::UnsafeSend]);
