@@ -141,7 +141,7 @@ impl Ranks {
 
     /// Puts four integers at an offset of the window of rank 0, whose calls are the first of the trace.
     fn put(&mut self, rank: usize, at: u64, from: u64, offset: u64) {
-        let arguments = [from, int(4), INT, int(0), int(offset), int(4), INT, WINDOW];
+        let arguments = [from, int(4), INT, int(0), offset, int(4), INT, WINDOW];
         self.call(rank, (at, at + 150), "MPI_Put", &arguments);
     }
 
