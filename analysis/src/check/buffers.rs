@@ -260,7 +260,7 @@ fn conflicts(one: &UsedRange, other: &UsedRange) -> bool {
         (Some(a), Some(b)) => {
             let excluded =
                 one.origin != other.origin && (a == Guard::Exclusive || b == Guard::Exclusive);
-            !(one.accumulates && other.accumulates) && !excluded
+            !(excluded || one.accumulates && other.accumulates)
         }
         _ => true,
     }

@@ -166,10 +166,11 @@ impl OwnRequests {
         let mut persistent = self.persistent.iter();
         let number = persistent.find(|(_, own)| own.variable == variable);
         if let Some(number) = number.map(|(number, _)| *number) {
-            if let Some(request) = self.persistent.remove(&number).and_then(|own| own.active) {
-                if let Some((begun, _)) = self.active.remove(&request) {
-                    active(&begun, findings);
-                }
+            let request = self.persistent.remove(&number).and_then(|own| own.active);
+            if let Some(request) = request
+                && let Some((begun, _)) = self.active.remove(&request)
+            {
+                active(&begun, findings);
             }
             return;
         }
