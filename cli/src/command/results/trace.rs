@@ -8,6 +8,8 @@
 pub(in crate::command) mod check;
 /// Traces of some iterations.
 pub(in crate::command) mod collected;
+/// Traces in the current format.
+mod convert;
 /// Efficiencies on an ideal network, and of several runs.
 pub(in crate::command) mod efficiency;
 /// Traces in other tools' formats.
@@ -53,6 +55,7 @@ use crate::command::output::{Harmless, Results, read_or_not, show};
 use crate::command::terminal::progress;
 use check::CheckTraceArguments;
 use collected::{CollectArguments, warn};
+use convert::ConvertArguments;
 use export::ExportArguments;
 use hang::HangArguments;
 use import::ImportArguments;
@@ -209,14 +212,6 @@ pub(crate) struct DumpArguments {
     filter: FilterArguments,
 }
 
-#[derive(Args)]
-pub(crate) struct ConvertArguments {
-    /// Run directory or trace file.
-    trace: PathBuf,
-    /// New file.
-    out: PathBuf,
-}
-
 /// `belljar trace`.
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
     progress::of_traces(|| carry_out(command))
@@ -236,7 +231,7 @@ fn carry_out(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Loops(arguments) => structure::loops(arguments),
         TraceCommand::Sites(arguments) => sites::sites(arguments),
         TraceCommand::Collect(arguments) => collected::collect(arguments),
-        TraceCommand::Convert(arguments) => convert(arguments),
+        TraceCommand::Convert(arguments) => convert::convert(arguments),
         TraceCommand::Export(arguments) => export::export(arguments),
         TraceCommand::Import(arguments) => import::import(arguments),
     }
@@ -384,14 +379,6 @@ fn several_of<T: Comparable>(
         true => found.write_json(out),
         false => found.write(out),
     })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `belljar trace convert`.
-fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
-    let from = trace_file(&arguments.trace);
-    warn(&from)?;
-    remark(&belljar_archive::convert(&from, &arguments.out)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -20,7 +20,7 @@ all commands.
 ";
 
 /// Pages that explain a command, by the command's words after `belljar`.
-const PAGES: [(&str, &str); 40] = [
+const PAGES: [(&str, &str); 43] = [
     ("run", "[scenarios](scenario.md), [several hosts](hosts.md)"),
     ("mpirun", "[mpirun and its other spellings](mpirun.md)"),
     ("sbatch-script", "[batch scripts](howto-batch-script.md)"),
