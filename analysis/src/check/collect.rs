@@ -158,8 +158,9 @@ impl<'a> CheckCollector<'a> {
         let stuck: BTreeSet<JobRank> = stuck.map(|rank| rank.of).collect();
         self.turns
             .finish(&stuck, self.communicators, &mut self.findings);
-        if self.ended == self.last.len() && !self.is_partial {
-            self.messages.finish(&mut self.findings);
+        if !self.is_partial {
+            let is_ended = self.ended == self.last.len();
+            self.messages.finish(is_ended, &stuck, &mut self.findings);
         }
         let reports = run
             .stderr

@@ -116,14 +116,24 @@ impl WindowState {
                 }
                 self.started = Some(Rc::clone(call));
             }
-            Epoch::Complete => unpaired(call, self.started.take(), "MPI_Win_start", findings),
+            Epoch::Complete => unpaired(
+                call,
+                self.started.take(),
+                "the start of its epoch",
+                findings,
+            ),
             Epoch::Post => {
                 if let Some(open) = self.posted.take() {
                     nested(call, &open, findings);
                 }
                 self.posted = Some(Rc::clone(call));
             }
-            Epoch::Wait => unpaired(call, self.posted.take(), "MPI_Win_post", findings),
+            Epoch::Wait => unpaired(
+                call,
+                self.posted.take(),
+                "the exposure of its window",
+                findings,
+            ),
             Epoch::Test => {
                 if call.details.0.as_ref().is_some_and(|details| details.over) {
                     self.posted = None;

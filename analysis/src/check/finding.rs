@@ -35,8 +35,10 @@ pub enum Severity {
 pub enum FindingKind {
     /// Ranks call collective operations of a communicator in different orders.
     CallOrder,
-    /// Ranks call one collective operation on different communicators.
+    /// Ranks call one collective operation, or send and receive, on different communicators.
     CommunicatorMismatch,
+    /// A sender and a receiver that cannot go on have different tags.
+    TagMismatch,
     /// Ranks give a collective operation different roots.
     RootMismatch,
     /// Ranks give a collective operation different reduction operators.

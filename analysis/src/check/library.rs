@@ -215,13 +215,12 @@ fn of_mpich(line: &str) -> Option<AbortReport> {
     let (rank, _) = rank.split_once(' ')?;
     let (_, line) = line.split_once("Fatal error in ")?;
     let (function, text) = line.split_once(':')?;
-    let function = function
-        .strip_prefix("internal_")
-        .or_else(|| function.strip_prefix("PMPI_"));
+    // Names of internal functions, and of the profiling interface, have a prefix.
+    let (_, function) = function.split_once('_')?;
     let class = class_of(MpiLibrary::Mpich, code.parse().ok()?).unwrap_or("");
     Some(AbortReport {
         rank: rank.parse().ok(),
-        function: format!("MPI_{}", function?.trim()),
+        function: format!("MPI_{}", function.trim()),
         class: class.to_owned(),
         text: text.trim().trim_end_matches(", error stack:").to_owned(),
     })

@@ -3,14 +3,15 @@
 //! Memory holds sends and receives without a partner alone. Type signatures of derived datatypes are not in traces, so only
 //! their sizes are compared. Called for each fact.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use belljar_job::{Fact, Operation, OperationId, Origin};
+use belljar_job::{Channel, Fact, Member, Operation, OperationId, Origin};
 use belljar_trace::{Datatype, Direction, Ending, Event, Transfer};
 
 use super::finding::{FindingKind, Findings};
 use super::signature::agree;
+use crate::causes::hang::JobRank;
 use crate::dump::words;
 
 /// One side of a message.
@@ -18,6 +19,12 @@ use crate::dump::words;
 struct MessageEnd {
     call: Rc<Event>,
     transfer: usize,
+    communicator: u32,
+    /// The sender; `None` for a receive from any source.
+    from: Option<Member>,
+    to: Member,
+    /// The tag; `None` for any.
+    tag: Option<i32>,
 }
 
 impl MessageEnd {
@@ -40,21 +47,35 @@ impl Messages {
         let Fact::Begun {
             operation,
             origin: Origin::Transfer(transfer),
-            what:
-                Operation::Send {
-                    partitioned: None, ..
-                }
-                | Operation::Receive {
-                    partitioned: None, ..
-                },
+            what,
         } = fact
         else {
             self.settle(fact, findings);
             return;
         };
+        let (communicator, from, to, tag) = match *what {
+            Operation::Send {
+                channel,
+                partitioned: None,
+            } => {
+                let Channel { from, to, .. } = channel;
+                (channel.communicator, Some(from), to, Some(channel.tag))
+            }
+            Operation::Receive {
+                communicator,
+                to,
+                wanted,
+                partitioned: None,
+            } => (communicator, wanted.from, to, wanted.tag),
+            _ => return,
+        };
         let end = MessageEnd {
             call: Rc::clone(call),
             transfer: *transfer,
+            communicator,
+            from,
+            to,
+            tag,
         };
         self.ends.insert(*operation, end);
     }
@@ -87,24 +108,60 @@ impl Messages {
 }
 
 impl Messages {
-    /// Adds messages that no receive took, after all processes have ended MPI.
-    pub(super) fn finish(&self, findings: &mut Findings) {
+    /// Adds messages that no receive took, if all processes have ended MPI, and receives of `stopped` processes that differ from
+    /// such a message in the communicator or the tag.
+    pub(super) fn finish(
+        &self,
+        is_ended: bool,
+        stopped: &BTreeSet<JobRank>,
+        findings: &mut Findings,
+    ) {
         if self.is_doubtful {
             return;
         }
-        for end in self.ends.values() {
-            let transfer = end.transfer();
-            let Some(sent) = transfer.filter(|own| own.direction == Direction::Send) else {
-                continue;
-            };
-            let text = format!(
-                "no receive took a message of rank {} to {} with tag {}",
-                end.call.rank,
-                words::peer(sent.peer),
-                sent.tag.unwrap_or(0)
-            );
-            findings.add(FindingKind::LostMessage, &[&end.call], text);
+        let is_send = |end: &&MessageEnd| {
+            let mut transfer = end.transfer().into_iter();
+            transfer.any(|own| own.direction == Direction::Send)
+        };
+        let (sends, receives): (Vec<_>, Vec<_>) = self.ends.values().partition(is_send);
+        let mut by_ends: BTreeMap<(Option<Member>, Member), Vec<&MessageEnd>> = BTreeMap::new();
+        for send in &sends {
+            by_ends.entry((send.from, send.to)).or_default().push(send);
         }
+        for receive in receives {
+            let Member { job, rank } = receive.to;
+            let others = by_ends.get(&(receive.from, receive.to));
+            let stops = is_ended || stopped.contains(&JobRank { job, rank });
+            for send in others.into_iter().flatten().take(1).filter(|_| stops) {
+                report_difference(send, receive, findings);
+            }
+        }
+        for send in sends.iter().filter(|_| is_ended) {
+            let text = format!(
+                "no receive took a message of rank {} to rank {} with tag {}",
+                send.call.rank,
+                send.to.rank,
+                send.tag.unwrap_or(0)
+            );
+            findings.add(FindingKind::LostMessage, &[&send.call], text);
+        }
+    }
+}
+
+/// Reports a receive that takes no message, and a message of its sender that no receive takes.
+fn report_difference(send: &MessageEnd, receive: &MessageEnd, findings: &mut Findings) {
+    let ranks = format!(
+        "rank {} sends and rank {} receives",
+        send.call.rank, receive.call.rank
+    );
+    let calls = [&send.call, &receive.call];
+    if send.communicator != receive.communicator {
+        let text = format!("{ranks} on different communicators");
+        findings.add(FindingKind::CommunicatorMismatch, &calls, text);
+    } else if receive.tag.is_some() && send.tag != receive.tag {
+        let tags = [send.tag, receive.tag].map(|tag| tag.unwrap_or(0));
+        let text = format!("{ranks} with different tags: {} and {}", tags[0], tags[1]);
+        findings.add(FindingKind::TagMismatch, &calls, text);
     }
 }
 

@@ -12,6 +12,7 @@ use belljar_mpi::{Base, CallKind, Completes, Phase};
 use belljar_trace::Event;
 
 use super::finding::{FindingKind, Findings};
+use super::signature::word;
 
 /// Limit on requests of a process that are followed.
 const MOST_REQUESTS: usize = 1 << 16;
@@ -132,7 +133,7 @@ impl OwnRequests {
             let variable = variable(call);
             let mut all = self.persistent.values();
             let own = all.find(|own| Some(own.variable) == variable && active(own));
-            if let Some(own) = own.filter(|_| call.name() == "MPI_Start") {
+            if let Some(own) = own.filter(|_| word(call, "request").is_some()) {
                 again(&own.prepared, findings);
             }
             return;

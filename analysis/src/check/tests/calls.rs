@@ -137,6 +137,22 @@ fn data_of_matched_messages_is_compared() {
 }
 
 #[test]
+fn a_message_and_a_receive_that_differ_in_the_tag_are_named_together() {
+    let mut job = Ranks::started(2);
+    job.begin(0, 3000, "MPI_Isend", &message(4, 1, 5));
+    job.begin(1, 3000, "MPI_Irecv", &message(4, 0, 6));
+    let check = job.finalized(2).check();
+    let found: Vec<_> = check
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == FindingKind::TagMismatch)
+        .map(|finding| finding.text.as_str())
+        .collect();
+    let text = "rank 0 sends and rank 1 receives with different tags: 5 and 6";
+    assert_eq!(found, [text]);
+}
+
+#[test]
 fn invalid_arguments_are_named() {
     let of = |name: &str, arguments: &[u64]| {
         let mut job = Ranks::started(2);
