@@ -14,6 +14,9 @@ use super::signature::agree;
 use crate::causes::hang::JobRank;
 use crate::dump::words;
 
+/// Most messages of a receiver that are compared with a receive.
+const MOST_COMPARED: usize = 64;
+
 /// One side of a message.
 #[derive(Clone, Debug)]
 struct MessageEnd {
@@ -124,16 +127,20 @@ impl Messages {
             transfer.any(|own| own.direction == Direction::Send)
         };
         let (sends, receives): (Vec<_>, Vec<_>) = self.ends.values().partition(is_send);
-        let mut by_ends: BTreeMap<(Option<Member>, Member), Vec<&MessageEnd>> = BTreeMap::new();
+        let mut by_receiver: BTreeMap<Member, Vec<&MessageEnd>> = BTreeMap::new();
         for send in &sends {
-            by_ends.entry((send.from, send.to)).or_default().push(send);
+            by_receiver.entry(send.to).or_default().push(send);
         }
         for receive in receives {
             let Member { job, rank } = receive.to;
-            let others = by_ends.get(&(receive.from, receive.to));
             let stops = is_ended || stopped.contains(&JobRank { job, rank });
-            for send in others.into_iter().flatten().take(1).filter(|_| stops) {
-                report_difference(send, receive, findings);
+            let others = by_receiver.get(&receive.to).filter(|_| stops);
+            let others = others.into_iter().flatten().take(MOST_COMPARED);
+            if let Some((send, (kind, text))) = others
+                .filter_map(|send| Some((send, difference(send, receive)?)))
+                .next()
+            {
+                findings.add(kind, &[&send.call, &receive.call], text);
             }
         }
         for send in sends.iter().filter(|_| is_ended) {
@@ -148,21 +155,24 @@ impl Messages {
     }
 }
 
-/// Reports a receive that takes no message, and a message of its sender that no receive takes.
-fn report_difference(send: &MessageEnd, receive: &MessageEnd, findings: &mut Findings) {
+/// The difference of a message that no receive takes, and a receive of its receiver that takes no message. A sender has other
+/// ranks in other communicators, so the sender is not compared there.
+fn difference(send: &MessageEnd, receive: &MessageEnd) -> Option<(FindingKind, String)> {
     let ranks = format!(
         "rank {} sends and rank {} receives",
         send.call.rank, receive.call.rank
     );
-    let calls = [&send.call, &receive.call];
-    if send.communicator != receive.communicator {
+    let has_tag = receive.tag.is_none_or(|tag| send.tag == Some(tag));
+    if send.communicator != receive.communicator && has_tag {
         let text = format!("{ranks} on different communicators");
-        findings.add(FindingKind::CommunicatorMismatch, &calls, text);
-    } else if receive.tag.is_some() && send.tag != receive.tag {
-        let tags = [send.tag, receive.tag].map(|tag| tag.unwrap_or(0));
-        let text = format!("{ranks} with different tags: {} and {}", tags[0], tags[1]);
-        findings.add(FindingKind::TagMismatch, &calls, text);
+        return Some((FindingKind::CommunicatorMismatch, text));
     }
+    let is_sender = send.communicator == receive.communicator && send.from == receive.from;
+    let (sent, wanted) = send.tag.zip(receive.tag)?;
+    (is_sender && !has_tag).then(|| {
+        let text = format!("{ranks} with different tags: {sent} and {wanted}");
+        (FindingKind::TagMismatch, text)
+    })
 }
 
 fn compare(send: &MessageEnd, receive: &MessageEnd, findings: &mut Findings) {
