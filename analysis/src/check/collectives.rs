@@ -287,13 +287,22 @@ fn compare_data(
             }
         }
     }
-    let has_data = !matches!(operation, Some(CollectiveOperation::Barrier) | None);
-    let typed = ["datatype", "sendtype"];
-    if has_data
-        && typed
-            .into_iter()
-            .any(|name| anchors_differ(&first.call, &part.call, name))
-    {
+    let handle = match operation {
+        Some(
+            CollectiveOperation::Broadcast
+            | CollectiveOperation::Reduce
+            | CollectiveOperation::Allreduce
+            | CollectiveOperation::Scan
+            | CollectiveOperation::Exscan,
+        ) => ("count", "datatype"),
+        Some(CollectiveOperation::Allgather | CollectiveOperation::Alltoall) => {
+            ("recvcount", "recvtype")
+        }
+        _ => return,
+    };
+    let mut counts = [&first.call, &part.call].into_iter();
+    let has_data = counts.all(|call| word(call, handle.0).is_some_and(|count| count > 0));
+    if has_data && anchors_differ(&first.call, &part.call, handle.1) {
         let text = format!("{}: ranks have different datatypes", part.label);
         findings.add(FindingKind::DatatypeMismatch, &calls, text);
     }
@@ -323,23 +332,17 @@ fn sides(
         Some(Kind::Allgather | Kind::Alltoall) => [sent(), received()],
         Some(Kind::Gather) => [sent(), is_root.then(received).flatten()],
         Some(Kind::Scatter) => [is_root.then(sent).flatten(), received()],
-        Some(Kind::Gatherv | Kind::Allgatherv) => [datatype_alone(call, "sendtype"), None],
-        Some(Kind::Scatterv) => [datatype_alone(call, "recvtype"), None],
-        Some(Kind::Alltoallv) => [
-            datatype_alone(call, "sendtype"),
-            datatype_alone(call, "recvtype"),
-        ],
+        // Their counts differ between members.
+        Some(Kind::Gatherv | Kind::Allgatherv) => [sent().and_then(datatype_alone), None],
+        Some(Kind::Scatterv) => [received().and_then(datatype_alone), None],
         _ => [None, None],
     }
 }
 
-/// A datatype whose count differs between members.
-fn datatype_alone(call: &Event, name: &str) -> Option<Signature> {
-    let datatype = super::signature::constant_datatype(call, name)?;
-    Some(Signature {
-        bytes: None,
-        datatype,
-    })
+/// The datatype of a member whose count differs from that of others; `None` without data.
+fn datatype_alone(own: Signature) -> Option<Signature> {
+    let bytes = None;
+    (own.bytes != Some(0)).then_some(Signature { bytes, ..own })
 }
 
 /// True if two members name different predefined objects.
