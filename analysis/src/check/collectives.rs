@@ -71,43 +71,16 @@ impl CollectiveTurns {
         communicators: &Communicators,
         findings: &mut Findings,
     ) {
-        let Fact::Begun { origin, what, .. } = fact else {
+        let Some((number, part)) = part_of(call, fact, communicators) else {
             return;
         };
         let process = (call.node, call.process);
-        let (number, collective) = match (what, origin) {
-            (Operation::Collective { .. }, Origin::Collective(index)) => {
-                let collective = call.collectives.get(*index).cloned();
-                (
-                    collective.as_ref().and_then(|own| own.communicator),
-                    collective,
-                )
-            }
-            (Operation::Meeting { number, .. }, _) if is_ordered(call) => (Some(*number), None),
-            _ => return,
-        };
-        let Some((number, identity)) = number.and_then(|number| {
-            let identity = communicators.identity(process, number)?;
-            Some((number, identity))
-        }) else {
-            return;
-        };
-        let Some(job) = communicators.job(process) else {
+        let Some(identity) = communicators.identity(process, number) else {
             return;
         };
         let window = match call.meaning().meeting {
             Meeting::Window => window.map(|window| window.sequence),
             _ => None,
-        };
-        let part = TurnPart {
-            label: label(call, collective.as_ref()),
-            call: Rc::clone(call),
-            collective,
-            member: Member {
-                job,
-                rank: call.rank,
-            },
-            communicator: number,
         };
         let size = size(communicators, process, number);
         self.come(
@@ -198,6 +171,36 @@ impl CollectiveTurns {
             }
         }
     }
+}
+
+/// The part in a turn that a fact begins, with its communicator by the process's own number.
+fn part_of(
+    call: &Rc<Event>,
+    fact: &Fact,
+    communicators: &Communicators,
+) -> Option<(u32, TurnPart)> {
+    let Fact::Begun { origin, what, .. } = fact else {
+        return None;
+    };
+    let (number, collective) = match (what, origin) {
+        (Operation::Collective { .. }, Origin::Collective(index)) => {
+            let collective = call.collectives.get(*index)?;
+            (collective.communicator?, Some(collective.clone()))
+        }
+        (Operation::Meeting { number, .. }, _) if is_ordered(call) => (*number, None),
+        _ => return None,
+    };
+    let part = TurnPart {
+        label: label(call, collective.as_ref()),
+        call: Rc::clone(call),
+        collective,
+        member: Member {
+            job: communicators.job((call.node, call.process))?,
+            rank: call.rank,
+        },
+        communicator: number,
+    };
+    Some((number, part))
 }
 
 /// True for calls that all members of a communicator or window make in the same order, other than collective operations.

@@ -103,6 +103,28 @@ impl RunOrder {
             rank: call.rank,
         };
         let thread = self.thread((process, call.thread));
+        let step = self.step(call, (thread, member), facts, communicators);
+        self.match_all(facts);
+        if !step.begins.is_empty() || !step.ends.is_empty() {
+            self.count += 1 + step.begins.len();
+            self.steps[thread as usize].push(step);
+        }
+        if self.count > MOST_OPERATIONS {
+            *self = Self {
+                is_crowded: true,
+                ..Self::default()
+            };
+        }
+    }
+
+    /// A call, with the operations that its facts begin and complete.
+    fn step(
+        &mut self,
+        call: &Rc<Event>,
+        (thread, member): (u32, Member),
+        facts: &[Fact],
+        communicators: &Communicators,
+    ) -> Step {
         let mut step = Step {
             place: self.place(call),
             polls: match call.meaning().kind {
@@ -119,10 +141,8 @@ impl RunOrder {
                     what,
                 } => {
                     let what = self.kind(call, (*origin, *what), member, communicators);
-                    if let Some(what) = what {
-                        step.begins
-                            .push(self.begin(*operation, (thread, step.place), what));
-                    }
+                    let begun = what.map(|what| self.begin(*operation, (thread, step.place), what));
+                    step.begins.extend(begun);
                 }
                 Fact::Completed {
                     operation,
@@ -134,17 +154,7 @@ impl RunOrder {
                 _ => {}
             }
         }
-        self.match_all(facts);
-        if !step.begins.is_empty() || !step.ends.is_empty() {
-            self.count += 1 + step.begins.len();
-            self.steps[thread as usize].push(step);
-        }
-        if self.count > MOST_OPERATIONS {
-            *self = Self {
-                is_crowded: true,
-                ..Self::default()
-            };
-        }
+        step
     }
 
     /// Takes the matches among facts, also of those after the last call.
