@@ -13,6 +13,8 @@
 
 /// Causes of a program's time: waiting, the critical path, efficiencies.
 mod causes;
+/// Errors of MPI use.
+mod check;
 /// Comparison of traces.
 mod comparison;
 /// Calls without times.
@@ -50,6 +52,9 @@ pub use causes::path::{
 pub use causes::waiting::{
     CallWait, CodeDelay, CodePlace, DelayCosts, FunctionDelay, FunctionWait, KindWait, LoopDelay,
     PhaseWait, RankDelay, RankWait, SiteWait, WaitBy, WaitCollector, WaitKind, Waiting, waiting,
+};
+pub use check::{
+    CheckedCall, Finding, FindingKind, MpiCheck, RunFacts, Severity, Unchecked, check,
 };
 pub use comparison::diff::{
     Both, CallDiff, FunctionDiff, PhaseDiff, RankDiff, SiteDiff, TraceDiff, WaitDiff, diff,

@@ -51,6 +51,11 @@ enum Command {
     /// Run an MPI program as mpirun would, without a scenario.
     #[command(visible_alias = "mpiexec")]
     Mpirun(Box<command::running::mpirun::MpirunArguments>),
+    /// Run a program or a scenario and print errors of MPI use.
+    ///
+    /// The exit code is 1 if there are errors, and 0 if there are warnings and notes alone.
+    #[command(after_help = "Example: belljar check-mpi -np 4 --limit 10s ./solver")]
+    CheckMpi(command::running::check_mpi::CheckMpiArguments),
     /// Run an unmodified batch script with #SBATCH lines.
     SbatchScript(command::running::batch::BatchArguments),
     /// Write a scenario to start from.
@@ -170,6 +175,7 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(arguments) => command::running::run::run(&arguments),
         Command::Mpirun(arguments) => command::running::mpirun::mpirun(&arguments),
+        Command::CheckMpi(arguments) => command::running::check_mpi::check_mpi(&arguments),
         Command::SbatchScript(arguments) => command::running::batch::sbatch_script(&arguments),
         Command::New(arguments) => command::running::new::new(&arguments),
         Command::Submit(arguments) => command::running::submit::submit(&arguments),

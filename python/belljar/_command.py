@@ -47,8 +47,11 @@ def command() -> str:
     return found
 
 
-def call(words: Sequence[str], progress: Optional[Progress] = None) -> str:
-    """Runs the command and returns its standard output. ``progress`` is called with each line of standard error."""
+def call(words: Sequence[str], progress: Optional[Progress] = None, finds: bool = False) -> str:
+    """Runs the command and returns its standard output. ``progress`` is called with each line of standard error.
+
+    With ``finds``, an exit code of 1 with output means that the command found something, which is no failure.
+    """
     said: list[str] = []
     printed: list[str] = []
     with subprocess.Popen(
@@ -69,7 +72,8 @@ def call(words: Sequence[str], progress: Optional[Progress] = None) -> str:
             process.terminate()
             raise
         code = process.wait()
-    if code != 0:
+    has_found = finds and code == 1 and any(printed)
+    if code != 0 and not has_found:
         raise BelljarError(words, code, "".join(said))
     return "".join(printed)
 

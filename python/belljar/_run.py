@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator, Optional
 
 from . import _belljar
-from ._command import MissingFileError, PathLike, told
+from ._command import MissingFileError, PathLike, call, told
 
 
 class Run:
@@ -95,6 +95,11 @@ class Run:
     def critical_path(self) -> dict[str, Any]:
         """The critical path, and slack (``belljar trace path``)."""
         return self._trace("path")
+
+    def check(self) -> dict[str, Any]:
+        """Errors of MPI use, with the calls of all sides (``belljar trace check``)."""
+        said: dict[str, Any] = json.loads(call(["trace", "check", os.fspath(self.path), "--json"], finds=True))
+        return said
 
     # Other files of a run directory. Each raises BelljarError if the run has no such file.
 

@@ -53,6 +53,12 @@ class Package(unittest.TestCase):
         caused = sum(rank["direct_ps"] + rank["indirect_ps"] for rank in delays["ranks"])
         self.assertEqual(caused + delays["unattributed_ps"], waited)
 
+    def test_a_correct_program_has_no_errors_of_mpi_use(self):
+        check = self.traced.check()
+        errors = [finding for finding in check["findings"] if finding["severity"] == "error"]
+        self.assertEqual(errors, [])
+        self.assertEqual(check["calls"], sum(one["calls"] for one in self.traced.stat()["functions"]))
+
     def test_tables_go_to_others_without_pyarrow_in_between(self):
         messages = self.traced.messages("side", "bytes")
         expected = sum(row["bytes"] for row in pyarrow.table(messages).to_pylist() if row["side"] == "send")

@@ -27,6 +27,7 @@ use serde::Serialize;
 use crate::dump::frames::{FrameNames, SiteFrame};
 
 use collect::HangCollector;
+pub(crate) use pending::{PartNeeds, part_needs};
 
 /// A process by its job and its rank in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

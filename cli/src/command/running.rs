@@ -14,6 +14,8 @@ pub(crate) mod bisect;
 pub(crate) mod boot;
 /// `belljar check` and `belljar snapshot`.
 pub(crate) mod check;
+/// `belljar check-mpi`: a run and a check of its use of MPI.
+pub(crate) mod check_mpi;
 /// The end of a run: its directory's final name and its exit code.
 pub(in crate::command) mod conclusion;
 /// `belljar watch` and `belljar console`.

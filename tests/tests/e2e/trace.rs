@@ -1,5 +1,6 @@
 //! The trace against an independent count.
 
+mod check;
 mod collect;
 mod hang;
 mod import;

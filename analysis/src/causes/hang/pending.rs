@@ -44,7 +44,7 @@ pub(super) enum PendingKind {
 
 /// Members that a process needs in any implementation before it can leave a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PartNeeds {
+pub(crate) enum PartNeeds {
     All,
     Root(Member),
     Nobody,
@@ -168,7 +168,7 @@ impl<'a> PendingOperations<'a> {
                 PendingKind::Part {
                     meeting,
                     number,
-                    needs: self.part_needs(event, (origin, operation), member),
+                    needs: part_needs(self.communicators, event, (origin, operation), member),
                 }
             }
             Operation::Meeting { meeting, number } => {
@@ -194,53 +194,6 @@ impl<'a> PendingOperations<'a> {
             is_completed: false,
         };
         self.all.insert(operation, pending);
-    }
-
-    /// The members that a process's part in a collective operation needs (MPI-4.0, 6.1).
-    fn part_needs(
-        &self,
-        event: &Event,
-        (origin, operation): (Origin, Option<CollectiveOperation>),
-        member: Member,
-    ) -> PartNeeds {
-        use CollectiveOperation as Kind;
-        let Origin::Collective(index) = origin else {
-            return PartNeeds::Nobody;
-        };
-        let collective = event.collectives.get(index);
-        let root = collective.and_then(|it| {
-            let process = (event.node, event.process);
-            self.communicators.peer(process, it.communicator?, it.root?)
-        });
-        match (operation, root) {
-            (
-                Some(
-                    Kind::Barrier
-                    | Kind::Allreduce
-                    | Kind::Allgather
-                    | Kind::Allgatherv
-                    | Kind::Alltoall
-                    | Kind::Alltoallv
-                    | Kind::Alltoallw
-                    | Kind::ReduceScatter
-                    | Kind::ReduceScatterBlock,
-                ),
-                _,
-            ) => PartNeeds::All,
-            (Some(Kind::Broadcast | Kind::Scatter | Kind::Scatterv), Some(root)) => {
-                match root == member {
-                    true => PartNeeds::Nobody,
-                    false => PartNeeds::Root(root),
-                }
-            }
-            (Some(Kind::Reduce | Kind::Gather | Kind::Gatherv), Some(root)) => {
-                match root == member {
-                    true => PartNeeds::All,
-                    false => PartNeeds::Nobody,
-                }
-            }
-            _ => PartNeeds::Nobody,
-        }
     }
 
     /// Messages with one side: sends, or receives.
@@ -275,5 +228,50 @@ pub(super) fn named(member: Member) -> JobRank {
     JobRank {
         job: member.job,
         rank: member.rank,
+    }
+}
+
+/// The members that a process's part in a collective operation needs (MPI-4.0, 6.1).
+pub(crate) fn part_needs(
+    communicators: &Communicators,
+    event: &Event,
+    (origin, operation): (Origin, Option<CollectiveOperation>),
+    member: Member,
+) -> PartNeeds {
+    use CollectiveOperation as Kind;
+    let Origin::Collective(index) = origin else {
+        return PartNeeds::Nobody;
+    };
+    let collective = event.collectives.get(index);
+    let root = collective.and_then(|it| {
+        let process = (event.node, event.process);
+        communicators.peer(process, it.communicator?, it.root?)
+    });
+    match (operation, root) {
+        (
+            Some(
+                Kind::Barrier
+                | Kind::Allreduce
+                | Kind::Allgather
+                | Kind::Allgatherv
+                | Kind::Alltoall
+                | Kind::Alltoallv
+                | Kind::Alltoallw
+                | Kind::ReduceScatter
+                | Kind::ReduceScatterBlock,
+            ),
+            _,
+        ) => PartNeeds::All,
+        (Some(Kind::Broadcast | Kind::Scatter | Kind::Scatterv), Some(root)) => {
+            match root == member {
+                true => PartNeeds::Nobody,
+                false => PartNeeds::Root(root),
+            }
+        }
+        (Some(Kind::Reduce | Kind::Gather | Kind::Gatherv), Some(root)) => match root == member {
+            true => PartNeeds::All,
+            false => PartNeeds::Nobody,
+        },
+        _ => PartNeeds::Nobody,
     }
 }

@@ -4,8 +4,12 @@
 //! the results, other notes follow them. The analyses are the tracer's. Called by `main`, and by `conclusion` at the end of a
 //! run.
 
+/// Errors of MPI use.
+pub(in crate::command) mod check;
 /// Traces of some iterations.
 pub(in crate::command) mod collected;
+/// Traces in the current format.
+mod convert;
 /// Efficiencies on an ideal network, and of several runs.
 pub(in crate::command) mod efficiency;
 /// Traces in other tools' formats.
@@ -49,7 +53,9 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::command::output::{Harmless, Results, read_or_not, show};
 use crate::command::terminal::progress;
+use check::CheckTraceArguments;
 use collected::{CollectArguments, warn};
+use convert::ConvertArguments;
 use export::ExportArguments;
 use hang::HangArguments;
 use import::ImportArguments;
@@ -77,6 +83,11 @@ pub(crate) enum TraceCommand {
     /// The trace shows which ranks wait for each other in calls that did not return, or for ranks that have ended.
     #[command(after_help = "Example: belljar trace hang belljar-runs/solver.incomplete")]
     Hang(HangArguments),
+    /// Print errors of MPI use.
+    ///
+    /// The exit code is 1 if there are errors, and 0 if there are warnings and notes alone.
+    #[command(after_help = "Example: belljar trace check belljar-runs/solver")]
+    Check(CheckTraceArguments),
     /// Print the critical path by rank and function.
     #[command(after_help = "Example: belljar trace path belljar-runs/hpl-4")]
     Path(PathArguments),
@@ -201,14 +212,6 @@ pub(crate) struct DumpArguments {
     filter: FilterArguments,
 }
 
-#[derive(Args)]
-pub(crate) struct ConvertArguments {
-    /// Run directory or trace file.
-    trace: PathBuf,
-    /// New file.
-    out: PathBuf,
-}
-
 /// `belljar trace`.
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode> {
     progress::of_traces(|| carry_out(command))
@@ -220,6 +223,7 @@ fn carry_out(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Stat(arguments) => stat::stat(arguments),
         TraceCommand::Wait(arguments) => waiting::wait(arguments),
         TraceCommand::Hang(arguments) => hang::hang(arguments),
+        TraceCommand::Check(arguments) => check::check(arguments),
         TraceCommand::Path(arguments) => waiting::path(arguments),
         TraceCommand::Matrix(arguments) => matrix::matrix(arguments),
         TraceCommand::Diff(arguments) => waiting::diff(arguments),
@@ -227,7 +231,7 @@ fn carry_out(command: &TraceCommand) -> Result<ExitCode> {
         TraceCommand::Loops(arguments) => structure::loops(arguments),
         TraceCommand::Sites(arguments) => sites::sites(arguments),
         TraceCommand::Collect(arguments) => collected::collect(arguments),
-        TraceCommand::Convert(arguments) => convert(arguments),
+        TraceCommand::Convert(arguments) => convert::convert(arguments),
         TraceCommand::Export(arguments) => export::export(arguments),
         TraceCommand::Import(arguments) => import::import(arguments),
     }
@@ -375,14 +379,6 @@ fn several_of<T: Comparable>(
         true => found.write_json(out),
         false => found.write(out),
     })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// `belljar trace convert`.
-fn convert(arguments: &ConvertArguments) -> Result<ExitCode> {
-    let from = trace_file(&arguments.trace);
-    warn(&from)?;
-    remark(&belljar_archive::convert(&from, &arguments.out)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -88,6 +88,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &[
             "run",
             "mpirun",
+            "check-mpi",
             "sbatch-script",
             "new",
             "check",

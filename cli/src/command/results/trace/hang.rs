@@ -54,14 +54,14 @@ pub(in crate::command) fn verdict(directory: &Path) -> Option<String> {
 }
 
 /// The virtual time at which the run of a trace ended, in picoseconds, if its summary is there.
-fn end_of_run(trace: &Path) -> Option<u64> {
+pub(super) fn end_of_run(trace: &Path) -> Option<u64> {
     let summary: File = open_input(trace.with_file_name("summary.json")).ok()?;
     let summary: serde_json::Value = serde_json::from_reader(summary).ok()?;
     summary["virtual_time_ps"].as_u64()
 }
 
 /// The key of the scenario by which the trace lacks calls.
-fn unrecorded(trace: &Path) -> Option<String> {
+pub(super) fn unrecorded(trace: &Path) -> Option<String> {
     let path = trace.with_file_name(SCENARIO_FILE);
     let text = read_input_text(&path).ok()?;
     let recorded = Scenario::parse(&path, &text, &[]).ok()?.trace;

@@ -20,7 +20,7 @@ all commands.
 ";
 
 /// Pages that explain a command, by the command's words after `belljar`.
-const PAGES: [(&str, &str); 40] = [
+const PAGES: [(&str, &str); 43] = [
     ("run", "[scenarios](scenario.md), [several hosts](hosts.md)"),
     ("mpirun", "[mpirun and its other spellings](mpirun.md)"),
     ("sbatch-script", "[batch scripts](howto-batch-script.md)"),
@@ -44,6 +44,9 @@ const PAGES: [(&str, &str); 40] = [
         "trace stat",
         "[efficiency](efficiency.md), [analyses of traces](analyses.md)",
     ),
+    ("check-mpi", "[check the use of MPI](howto-check-mpi.md)"),
+    ("trace check", "[check the use of MPI](howto-check-mpi.md)"),
+    ("trace hang", "[find out why a job hangs](howto-hang.md)"),
     ("trace wait", "[waiting and its causes](waiting.md)"),
     (
         "trace path",

@@ -1,0 +1,331 @@
+//! Overlapping buffers of operations in progress, and conflicting accesses to windows.
+//!
+//! An operation reads or writes a range of a process's memory from its begin to its completion: its own buffer, and for an
+//! access to a window the target's memory. Two ranges conflict if they overlap and one of them is written. Buffers of derived
+//! datatypes have gaps that the trace does not describe, so they are not compared. Called for each fact.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use belljar_job::{
+    Communicators, Fact, Member, Operation, OperationId, Operations, Origin, ProcessKey, WindowId,
+};
+use belljar_mpi::{Access, CallKind};
+use belljar_trace::{Datatype, Direction, Event, Transfer, TransferKind};
+
+use super::epochs::{Epochs, Guard};
+use super::finding::{FindingKind, Findings};
+use super::requests::RequestStates;
+use super::signature::{integer, word};
+
+/// Limit on ranges of a process.
+const MOST_RANGES: usize = 1 << 16;
+/// Limit on ranges that are compared with a new one.
+const MOST_COMPARED: usize = 256;
+
+/// The memory of a process, or a window of it whose address is unknown.
+type Space = (Member, Option<WindowId>);
+/// The begin of a range, and a number that is unique.
+type RangeKey = (u64, u64);
+
+/// A range of memory that an operation uses.
+#[derive(Clone, Debug)]
+struct UsedRange {
+    end: u64,
+    writes: bool,
+    accumulates: bool,
+    /// Of an access to another process's memory, its protection.
+    remote: Option<Guard>,
+    origin: ProcessKey,
+    call: Rc<Event>,
+}
+
+/// A window at one of its processes.
+#[derive(Clone, Copy, Debug)]
+struct WindowMemory {
+    /// Its address, if the program allocated it.
+    base: Option<u64>,
+    unit: u64,
+}
+
+/// Ranges of all processes.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    used: BTreeMap<Space, BTreeMap<RangeKey, UsedRange>>,
+    longest: BTreeMap<Space, u64>,
+    of_operation: BTreeMap<OperationId, Vec<(Space, RangeKey)>>,
+    windows: BTreeMap<(WindowId, Member), WindowMemory>,
+    next: u64,
+}
+
+/// Knowledge of other checks about a call.
+pub(super) struct BufferContext<'a> {
+    pub(super) operations: &'a Operations<&'a Communicators>,
+    pub(super) requests: &'a RequestStates,
+    pub(super) epochs: &'a Epochs,
+    pub(super) member: Member,
+}
+
+impl Buffers {
+    /// Takes a call before its facts.
+    pub(super) fn take_call(&mut self, call: &Rc<Event>, member: Member) {
+        if call.meaning().kind == CallKind::FreeRequest {
+            // Which operation it ends is unknown.
+            self.used.remove(&(member, None));
+        }
+    }
+
+    /// Records the memory of a window that a call created, after its facts.
+    pub(super) fn learn(&mut self, call: &Event, context: &BufferContext<'_>) {
+        if !call.meaning().makes_window() {
+            return;
+        }
+        if let Some(window) = context.operations.window(call) {
+            let unit = integer(call, "disp_unit").and_then(|unit| u64::try_from(unit).ok());
+            let memory = WindowMemory {
+                base: word(call, "base"),
+                unit: unit.unwrap_or(1),
+            };
+            self.windows.insert((window, context.member), memory);
+        }
+    }
+
+    /// Takes a fact of a call.
+    pub(super) fn take(
+        &mut self,
+        call: &Rc<Event>,
+        fact: &Fact,
+        context: &BufferContext<'_>,
+        findings: &mut Findings,
+    ) {
+        match fact {
+            Fact::Begun {
+                operation,
+                origin: Origin::Transfer(index),
+                what,
+            } => {
+                let target = match what {
+                    Operation::Access { target, .. } => Some(*target),
+                    _ => None,
+                };
+                self.begin(call, *operation, (*index, target), context, findings);
+            }
+            Fact::Completed { operation, .. } | Fact::Lost { operation, .. } => {
+                self.end(*operation)
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(
+        &mut self,
+        call: &Rc<Event>,
+        operation: OperationId,
+        (index, target): (usize, Option<Member>),
+        context: &BufferContext<'_>,
+        findings: &mut Findings,
+    ) {
+        let Some(transfer) = call.transfers.get(index) else {
+            return;
+        };
+        let Some(length) = length(transfer.datatype, transfer.count) else {
+            return;
+        };
+        let process = (call.node, call.process);
+        let described = match call.meaning().kind {
+            CallKind::Start => {
+                let numbers = call.details.0.as_ref().map(|details| &details.persistent);
+                let number = numbers.and_then(|numbers| numbers.get(index));
+                number.and_then(|number| context.requests.prepared(process, *number))
+            }
+            _ => Some(call),
+        };
+        let Some(described) = described.cloned() else {
+            return;
+        };
+        if let Some(start) = local_buffer(&described, transfer) {
+            let range = UsedRange {
+                end: start.saturating_add(length),
+                writes: transfer.direction == Direction::Receive,
+                accumulates: false,
+                remote: None,
+                origin: process,
+                call: Rc::clone(call),
+            };
+            self.insert((context.member, None), (start, range), operation, findings);
+        }
+        if let Some(target) = target {
+            self.access(call, operation, (transfer, target), context, findings);
+        }
+    }
+
+    /// The target's memory of an access.
+    fn access(
+        &mut self,
+        call: &Rc<Event>,
+        operation: OperationId,
+        (transfer, target): (&Transfer, Member),
+        context: &BufferContext<'_>,
+        findings: &mut Findings,
+    ) {
+        let TransferKind::Access(access) = transfer.kind else {
+            return;
+        };
+        // Accesses in both directions have two transfers.
+        if access.puts() && transfer.direction == Direction::Receive {
+            return;
+        }
+        let Some(window) = context.operations.window(call) else {
+            return;
+        };
+        let Some(memory) = self.windows.get(&(window, target)).copied() else {
+            return;
+        };
+        let datatype = call
+            .details
+            .0
+            .as_ref()
+            .and_then(|details| details.target_datatype);
+        let count = integer(call, "target_count").map_or(transfer.count, i64::cast_unsigned);
+        let length = length(datatype.unwrap_or(transfer.datatype), count);
+        let offset = integer(call, "target_disp")
+            .and_then(|disp| u64::try_from(disp).ok()?.checked_mul(memory.unit));
+        let Some((length, offset)) = length.zip(offset) else {
+            return;
+        };
+        let (space, start) = match memory.base {
+            Some(base) => ((target, None), base.saturating_add(offset)),
+            None => ((target, Some(window)), offset),
+        };
+        let range = UsedRange {
+            end: start.saturating_add(length),
+            writes: access.puts(),
+            accumulates: !matches!(access, Access::Put | Access::Get),
+            remote: Some(context.epochs.guard(call)),
+            origin: (call.node, call.process),
+            call: Rc::clone(call),
+        };
+        self.insert(space, (start, range), operation, findings);
+    }
+
+    fn insert(
+        &mut self,
+        space: Space,
+        (start, range): (u64, UsedRange),
+        operation: OperationId,
+        findings: &mut Findings,
+    ) {
+        if start >= range.end {
+            return;
+        }
+        let used = self.used.entry(space).or_default();
+        let longest = self.longest.entry(space).or_default();
+        let first = start.saturating_sub(*longest);
+        let near = used.range((first, 0)..(range.end, 0)).take(MOST_COMPARED);
+        let conflict = near
+            .map(|(_, other)| other)
+            .find(|other| other.end > start && conflicts(other, &range));
+        if let Some(other) = conflict {
+            report(other, &range, findings);
+        }
+        if used.len() >= MOST_RANGES {
+            return;
+        }
+        *longest = (*longest).max(range.end - start);
+        let key = (start, self.next);
+        self.next += 1;
+        used.insert(key, range);
+        self.of_operation
+            .entry(operation)
+            .or_default()
+            .push((space, key));
+    }
+
+    fn end(&mut self, operation: OperationId) {
+        for (space, key) in self.of_operation.remove(&operation).into_iter().flatten() {
+            if let Some(used) = self.used.get_mut(&space) {
+                used.remove(&key);
+            }
+        }
+    }
+}
+
+/// True if two overlapping ranges must not be used at once.
+fn conflicts(one: &UsedRange, other: &UsedRange) -> bool {
+    if !one.writes && !other.writes {
+        return false;
+    }
+    match (one.remote, other.remote) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            let excluded =
+                one.origin != other.origin && (a == Guard::Exclusive || b == Guard::Exclusive);
+            !(excluded || one.accumulates && other.accumulates)
+        }
+        _ => true,
+    }
+}
+
+fn report(one: &UsedRange, other: &UsedRange, findings: &mut Findings) {
+    let (a, b) = (&one.call, &other.call);
+    let is_window = one.remote.is_some() || other.remote.is_some();
+    if Rc::ptr_eq(a, b) && !is_window {
+        let text = format!(
+            "the send buffer and the receive buffer of {} overlap",
+            a.name()
+        );
+        findings.add(FindingKind::InvalidBuffer, &[a], text);
+        return;
+    }
+    let (kind, what) = match is_window {
+        true => (
+            FindingKind::WindowConflict,
+            "access the same memory of a window",
+        ),
+        false => (FindingKind::BufferConflict, "use the same buffer"),
+    };
+    let how = match (one.writes, other.writes) {
+        (true, true) => "both write",
+        (true, false) => "the first writes",
+        _ => "the second writes",
+    };
+    let text = format!(
+        "{} of rank {} and {} of rank {} {what} at once: {how}",
+        a.name(),
+        a.rank,
+        b.name(),
+        b.rank
+    );
+    findings.add(kind, &[a, b], text);
+}
+
+/// The bytes of a buffer without gaps; `None` for derived and unknown datatypes, and for no bytes.
+fn length(datatype: Datatype, count: u64) -> Option<u64> {
+    match datatype {
+        Datatype::Predefined(_) => datatype
+            .size()?
+            .checked_mul(count)
+            .filter(|bytes| *bytes > 0),
+        _ => None,
+    }
+}
+
+/// The address of a transfer's own buffer; `None` if the call has one for both directions, or none.
+fn local_buffer(call: &Event, transfer: &Transfer) -> Option<u64> {
+    let receives = transfer.direction == Direction::Receive;
+    let kind = call.meaning().kind;
+    if kind == CallKind::SendReceive && word(call, "buf").is_some() {
+        return None;
+    }
+    let name = match (transfer.kind, receives) {
+        (TransferKind::Access(Access::Get), true) => "origin_addr",
+        (TransferKind::Access(_), true) => "result_addr",
+        (TransferKind::Access(_), false) => "origin_addr",
+        (TransferKind::Message(_), _) if word(call, "buf").is_some() => "buf",
+        (TransferKind::Message(_), true) => "recvbuf",
+        (TransferKind::Message(_), false) => "sendbuf",
+    };
+    // Partitions of a buffer are used one by one.
+    let is_partitioned = word(call, "partitions").is_some();
+    word(call, name).filter(|address| *address > 1 && *address != u64::MAX && !is_partitioned)
+}

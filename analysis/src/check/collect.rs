@@ -1,0 +1,244 @@
+//! Passes each event of a trace to all checks.
+//!
+//! Memory holds operations and objects in progress, and the calls of the causal order. Called by `check` for each event.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use belljar_job::{Communicators, Fact, Member, Operations, ProcessKey};
+use belljar_mpi::CallKind;
+use belljar_trace::{Event, TraceHeader};
+
+use super::buffers::{BufferContext, Buffers};
+use super::collectives::CollectiveTurns;
+use super::epochs::Epochs;
+use super::finding::{FindingKind, Findings};
+use super::lifetime::Lifetimes;
+use super::messages::Messages;
+use super::objects::Objects;
+use super::order::RunOrder;
+use super::requests::RequestStates;
+use super::{MpiCheck, RunFacts, Unchecked, arguments, library};
+use crate::causes::hang::{Hang, HangVerdict, HungRank, JobRank, RankState};
+use crate::dump::frames::FrameNames;
+
+/// The time for which all ranks are inside of calls at least before none of them is taken to go on, in picoseconds.
+const STILL_PS: u64 = 10_000_000_000;
+
+/// Collects [`MpiCheck`] from all events of a trace, in trace order.
+pub(super) struct CheckCollector<'a> {
+    header: &'a TraceHeader,
+    communicators: &'a Communicators,
+    operations: Operations<&'a Communicators>,
+    facts: Vec<Fact>,
+    findings: Findings,
+    last: BTreeMap<ProcessKey, Rc<Event>>,
+    lifetimes: Lifetimes,
+    messages: Messages,
+    turns: CollectiveTurns,
+    objects: Objects,
+    requests: RequestStates,
+    epochs: Epochs,
+    buffers: Buffers,
+    order: RunOrder,
+    calls: u64,
+    is_partial: bool,
+    /// Processes that have called `MPI_Finalize`.
+    ended: usize,
+}
+
+impl<'a> CheckCollector<'a> {
+    /// `is_partial` if the trace lacks calls: then arguments and results alone are checked.
+    pub(super) fn new(
+        header: &'a TraceHeader,
+        communicators: &'a Communicators,
+        is_partial: bool,
+    ) -> Self {
+        Self {
+            is_partial,
+            header,
+            communicators,
+            operations: Operations::new(header, communicators),
+            facts: Vec::new(),
+            findings: Findings::default(),
+            last: BTreeMap::new(),
+            lifetimes: Lifetimes::default(),
+            messages: Messages::default(),
+            turns: CollectiveTurns::default(),
+            objects: Objects::default(),
+            requests: RequestStates::default(),
+            epochs: Epochs::default(),
+            buffers: Buffers::default(),
+            order: RunOrder::default(),
+            calls: 0,
+            ended: 0,
+        }
+    }
+
+    /// Adds an event.
+    pub(super) fn observe(&mut self, event: &Event) {
+        if event.depth > 0 {
+            return;
+        }
+        self.calls += event.calls();
+        let call = Rc::new(event.clone());
+        let process = (call.node, call.process);
+        let findings = &mut self.findings;
+        arguments::take(&call, self.communicators, findings);
+        if self.is_partial {
+            library::returned(&call, findings);
+            self.last.insert(process, call);
+            return;
+        }
+        self.lifetimes.take(&call, findings);
+        self.objects.take(&call);
+        self.requests.take(&call, findings);
+        self.epochs.take(&call, findings);
+        self.follow(&call);
+        library::returned(&call, &mut self.findings);
+        if call.meaning().kind == CallKind::Finalize {
+            self.ended += 1;
+            self.objects.end_of(process, &mut self.findings);
+            self.requests.end_of(process, &mut self.findings);
+            self.epochs.end_of(&call, &mut self.findings);
+        }
+        self.last.insert(process, call);
+    }
+
+    /// Follows the operations of a call.
+    fn follow(&mut self, call: &Rc<Event>) {
+        let Some(job) = self.communicators.job((call.node, call.process)) else {
+            return;
+        };
+        let member = Member {
+            job,
+            rank: call.rank,
+        };
+        self.facts.clear();
+        // A call that frees a window names it before its facts.
+        let window = self.operations.window(call);
+        self.operations.observe(call, &mut self.facts);
+        self.buffers.take_call(call, member);
+        let context = BufferContext {
+            operations: &self.operations,
+            requests: &self.requests,
+            epochs: &self.epochs,
+            member,
+        };
+        self.buffers.learn(call, &context);
+        for fact in &self.facts {
+            self.messages.take(call, fact, &mut self.findings);
+            let communicators = self.communicators;
+            self.turns
+                .take((call, window), fact, communicators, &mut self.findings);
+            self.buffers.take(call, fact, &context, &mut self.findings);
+        }
+        self.order.take(call, &self.facts, self.communicators);
+    }
+
+    /// The result.
+    pub(super) fn finish(
+        mut self,
+        (run, is_whole): (&RunFacts, bool),
+        hang: &Hang,
+        names: Option<FrameNames<'_>>,
+    ) -> MpiCheck {
+        self.facts.clear();
+        self.operations.end(&mut self.facts);
+        self.order.match_all(&self.facts);
+        for fact in &self.facts {
+            self.messages.settle(fact, &mut self.findings);
+        }
+        // Ranks that are all inside of calls for long have no one left to wait for.
+        let mut ranks = hang.ranks.iter();
+        let is_still =
+            ranks.all(|rank| rank.state != RankState::Outside && rank.for_ps >= STILL_PS);
+        let waits = |rank: &&HungRank| is_still && rank.state == RankState::InCall;
+        let stuck = hang.ranks.iter().filter(|rank| rank.stuck || waits(rank));
+        let stuck: BTreeSet<JobRank> = stuck.map(|rank| rank.of).collect();
+        self.turns
+            .finish(&stuck, self.communicators, &mut self.findings);
+        if !self.is_partial {
+            let is_ended = self.ended == self.last.len();
+            self.messages.finish(is_ended, &stuck, &mut self.findings);
+        }
+        let reports = run
+            .stderr
+            .as_deref()
+            .map_or_else(Vec::new, library::reports);
+        library::aborted(&reports, &self.last, &mut self.findings);
+        if is_whole && !self.is_partial && reports.is_empty() {
+            self.lifetimes
+                .finish(self.communicators, &mut self.findings);
+        }
+        if reports.is_empty() && !self.is_partial {
+            self.deadlock(hang);
+        }
+        self.order.finish(&mut self.findings);
+        let unchecked = self.unchecked(run);
+        MpiCheck {
+            unchecked,
+            calls: self.calls,
+            processes: self.last.len() as u64,
+            findings: self.findings.finish(self.header, self.communicators, names),
+        }
+    }
+
+    /// The verdict on ranks that cannot go on.
+    fn deadlock(&mut self, hang: &Hang) {
+        let Some(sentence) = hang
+            .sentence()
+            .filter(|_| hang.verdict != HangVerdict::NotStuck)
+        else {
+            return;
+        };
+        let of = |process: ProcessKey| self.communicators.job(process);
+        let calls = hang.chain.iter().filter_map(|own| {
+            let mut last = self.last.iter();
+            let found = last
+                .find(|(process, call)| of(**process) == Some(own.job) && call.rank == own.rank);
+            found.map(|(_, call)| call)
+        });
+        let calls: Vec<&Rc<Event>> = calls.collect();
+        self.findings.add(FindingKind::Deadlock, &calls, sentence);
+    }
+
+    /// Checks that the trace does not allow.
+    fn unchecked(&self, run: &RunFacts) -> Vec<Unchecked> {
+        let mut all = vec![
+            Unchecked {
+                check: "buffers of the program",
+                reason: "a trace has no loads and stores".to_owned(),
+            },
+            Unchecked {
+                check: "datatypes within derived datatypes, and their buffers",
+                reason: "a trace has their sizes alone".to_owned(),
+            },
+        ];
+        if run.stderr.is_none() {
+            all.push(Unchecked {
+                check: "errors with which the MPI library aborted",
+                reason: "the trace has no standard error next to it".to_owned(),
+            });
+        }
+        if self.order.is_crowded {
+            all.push(Unchecked {
+                check: "message races and unbuffered sends",
+                reason: "the trace has too many calls".to_owned(),
+            });
+        }
+        if self.turns.is_crowded {
+            all.push(Unchecked {
+                check: "collective operations",
+                reason: "too many are in progress at once".to_owned(),
+            });
+        }
+        if let Some(missing) = &run.missing {
+            all.push(Unchecked {
+                check: "order, matching, requests, objects, epochs and buffers",
+                reason: missing.clone(),
+            });
+        }
+        all
+    }
+}
