@@ -140,7 +140,7 @@ pub fn check(
     let state = reader.state().clone();
     let (hang, _) = hang(path, run.end_ps, None)?;
     let is_whole = state == TraceState::Complete;
-    Ok((collector.finish((run, is_whole), &hang, names), state))
+    Ok((collector.finish(run, is_whole, &hang, names), state))
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl Buffers {
                     Operation::Access { target, .. } => Some(*target),
                     _ => None,
                 };
-                self.begin(call, *operation, (*index, target), context, findings);
+                self.begin(call, *operation, *index, target, context, findings);
             }
             Fact::Completed { operation, .. } | Fact::Lost { operation, .. } => {
                 self.end(*operation)
@@ -121,7 +121,8 @@ impl Buffers {
         &mut self,
         call: &Rc<Event>,
         operation: OperationId,
-        (index, target): (usize, Option<Member>),
+        index: usize,
+        target: Option<Member>,
         context: &BufferContext<'_>,
         findings: &mut Findings,
     ) {
@@ -152,10 +153,10 @@ impl Buffers {
                 origin: process,
                 call: Rc::clone(call),
             };
-            self.insert((context.member, None), (start, range), operation, findings);
+            self.insert((context.member, None), start, range, operation, findings);
         }
         if let Some(target) = target {
-            self.access(call, operation, (transfer, target), context, findings);
+            self.access(call, operation, transfer, target, context, findings);
         }
     }
 
@@ -164,7 +165,8 @@ impl Buffers {
         &mut self,
         call: &Rc<Event>,
         operation: OperationId,
-        (transfer, target): (&Transfer, Member),
+        transfer: &Transfer,
+        target: Member,
         context: &BufferContext<'_>,
         findings: &mut Findings,
     ) {
@@ -205,13 +207,14 @@ impl Buffers {
             origin: (call.node, call.process),
             call: Rc::clone(call),
         };
-        self.insert(space, (start, range), operation, findings);
+        self.insert(space, start, range, operation, findings);
     }
 
     fn insert(
         &mut self,
         space: Space,
-        (start, range): (u64, UsedRange),
+        start: u64,
+        range: UsedRange,
         operation: OperationId,
         findings: &mut Findings,
     ) {

@@ -130,7 +130,7 @@ impl<'a> CheckCollector<'a> {
             self.messages.take(call, fact, &mut self.findings);
             let communicators = self.communicators;
             self.turns
-                .take((call, window), fact, communicators, &mut self.findings);
+                .take(call, window, fact, communicators, &mut self.findings);
             self.buffers.take(call, fact, &context, &mut self.findings);
         }
         self.order.take(call, &self.facts, self.communicators);
@@ -139,7 +139,8 @@ impl<'a> CheckCollector<'a> {
     /// The result.
     pub(super) fn finish(
         mut self,
-        (run, is_whole): (&RunFacts, bool),
+        run: &RunFacts,
+        is_whole: bool,
         hang: &Hang,
         names: Option<FrameNames<'_>>,
     ) -> MpiCheck {

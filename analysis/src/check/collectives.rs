@@ -66,7 +66,8 @@ impl CollectiveTurns {
     /// Takes a fact of a call.
     pub(super) fn take(
         &mut self,
-        (call, window): (&Rc<Event>, Option<WindowId>),
+        call: &Rc<Event>,
+        window: Option<WindowId>,
         fact: &Fact,
         communicators: &Communicators,
         findings: &mut Findings,
@@ -85,7 +86,8 @@ impl CollectiveTurns {
         let size = size(communicators, process, number);
         self.come(
             (identity, window),
-            (process, size),
+            process,
+            size,
             part,
             communicators,
             findings,
@@ -95,7 +97,8 @@ impl CollectiveTurns {
     fn come(
         &mut self,
         sequence: Sequence,
-        (process, size): (ProcessKey, u64),
+        process: ProcessKey,
+        size: u64,
         part: TurnPart,
         communicators: &Communicators,
         findings: &mut Findings,

@@ -103,7 +103,7 @@ impl RunOrder {
             rank: call.rank,
         };
         let thread = self.thread((process, call.thread));
-        let step = self.step(call, (thread, member), facts, communicators);
+        let step = self.step(call, thread, member, facts, communicators);
         self.match_all(facts);
         if !step.begins.is_empty() || !step.ends.is_empty() {
             self.count += 1 + step.begins.len();
@@ -121,7 +121,8 @@ impl RunOrder {
     fn step(
         &mut self,
         call: &Rc<Event>,
-        (thread, member): (u32, Member),
+        thread: u32,
+        member: Member,
         facts: &[Fact],
         communicators: &Communicators,
     ) -> Step {
@@ -140,8 +141,8 @@ impl RunOrder {
                     origin,
                     what,
                 } => {
-                    let what = self.kind(call, (*origin, *what), member, communicators);
-                    let begun = what.map(|what| self.begin(*operation, (thread, step.place), what));
+                    let what = self.kind(call, *origin, *what, member, communicators);
+                    let begun = what.map(|what| self.begin(*operation, thread, step.place, what));
                     step.begins.extend(begun);
                 }
                 Fact::Completed {
@@ -193,12 +194,7 @@ impl RunOrder {
         place
     }
 
-    fn begin(
-        &mut self,
-        operation: OperationId,
-        (thread, place): (u32, u32),
-        what: OrderedKind,
-    ) -> u32 {
+    fn begin(&mut self, operation: OperationId, thread: u32, place: u32, what: OrderedKind) -> u32 {
         let number = self.operations.len() as u32;
         if let OrderedKind::Part { meeting, .. } = &what {
             self.meetings.entry(*meeting).or_default().push(number);
@@ -216,7 +212,8 @@ impl RunOrder {
     fn kind(
         &mut self,
         call: &Event,
-        (origin, what): (Origin, Operation),
+        origin: Origin,
+        what: Operation,
         member: Member,
         communicators: &Communicators,
     ) -> Option<OrderedKind> {
@@ -250,7 +247,7 @@ impl RunOrder {
             }
             Operation::Collective { meeting, operation } => OrderedKind::Part {
                 meeting,
-                needs: part_needs(communicators, call, (origin, operation), member),
+                needs: part_needs(communicators, call, origin, operation, member),
                 member,
             },
             Operation::Meeting { meeting, .. } => OrderedKind::Part {

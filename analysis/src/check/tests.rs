@@ -26,7 +26,7 @@ impl Ranks {
     fn started(count: u32) -> Self {
         let mut job = Self::new(count);
         for rank in 0..count as usize {
-            job.call(rank, (1000, 2000), "MPI_Init", &[0, 0]);
+            job.call(rank, 1000, 2000, "MPI_Init", &[0, 0]);
         }
         job
     }
@@ -34,7 +34,7 @@ impl Ranks {
     /// Ends MPI in all ranks.
     fn finalized(mut self, count: usize) -> Self {
         for rank in 0..count {
-            self.call(rank, (1_000_000, 1_001_000), "MPI_Finalize", &[]);
+            self.call(rank, 1_000_000, 1_001_000, "MPI_Finalize", &[]);
         }
         self
     }
@@ -46,7 +46,7 @@ impl Ranks {
             collector.observe(event);
         }
         let run = RunFacts::default();
-        collector.finish((&run, true), &Hang::default(), None)
+        collector.finish(&run, true, &Hang::default(), None)
     }
 
     /// The kinds of findings, after the end of MPI.
@@ -59,7 +59,7 @@ impl Ranks {
     fn begin(&mut self, rank: usize, at: u64, name: &str, arguments: &[u64]) -> u64 {
         let request = self.guests[rank].handles(&[0]);
         let arguments = [arguments, &[request]].concat();
-        self.call_and(rank, (at, at + 150), name, &arguments, |guest| {
+        self.call_and(rank, at, at + 150, name, &arguments, |guest| {
             guest.put_handle(request, 0xac00_0000 + at);
         });
         request
@@ -69,7 +69,8 @@ impl Ranks {
     fn wait(&mut self, rank: usize, at: u64, request: u64) {
         self.call_and(
             rank,
-            (at, at + 150),
+            at,
+            at + 150,
             "MPI_Wait",
             &[request, IGNORE],
             |guest| {
@@ -87,13 +88,13 @@ fn message(count: i32, peer: i32, tag: i32) -> [u64; 6] {
 #[test]
 fn a_correct_job_has_no_findings() {
     let mut job = Ranks::started(2);
-    job.call(0, (3000, 3100), "MPI_Send", &message(4, 1, 5));
+    job.call(0, 3000, 3100, "MPI_Send", &message(4, 1, 5));
     let receive = [&message(4, 0, 5)[..], &[IGNORE]].concat();
-    job.call(1, (3000, 3200), "MPI_Recv", &receive);
+    job.call(1, 3000, 3200, "MPI_Recv", &receive);
     for rank in 0..2 {
         let root = [BUFFER, int(1), INT, int(0), WORLD];
-        job.call(rank, (4000, 4200), "MPI_Bcast", &root);
-        job.call(rank, (5000, 5200), "MPI_Barrier", &[WORLD]);
+        job.call(rank, 4000, 4200, "MPI_Bcast", &root);
+        job.call(rank, 5000, 5200, "MPI_Barrier", &[WORLD]);
     }
     let check = job.finalized(2).check();
     assert_eq!(check.findings, []);

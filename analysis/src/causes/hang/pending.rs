@@ -77,7 +77,7 @@ impl<'a> PendingOperations<'a> {
                 operation,
                 origin,
                 what,
-            } => self.begin((event, number), *operation, (*origin, *what)),
+            } => self.begin(event, number, *operation, *origin, *what),
             Fact::Matched { send, receive } => self.match_both(*send, *receive),
             Fact::Met { meeting, parts, .. } => {
                 self.arrived.remove(meeting);
@@ -143,9 +143,11 @@ impl<'a> PendingOperations<'a> {
 
     fn begin(
         &mut self,
-        (event, event_number): (&Event, u64),
+        event: &Event,
+        event_number: u64,
         operation: OperationId,
-        (origin, what): (Origin, Operation),
+        origin: Origin,
+        what: Operation,
     ) {
         let process = (event.node, event.process);
         let Some(job) = self.communicators.job(process) else {
@@ -168,7 +170,7 @@ impl<'a> PendingOperations<'a> {
                 PendingKind::Part {
                     meeting,
                     number,
-                    needs: part_needs(self.communicators, event, (origin, operation), member),
+                    needs: part_needs(self.communicators, event, origin, operation, member),
                 }
             }
             Operation::Meeting { meeting, number } => {
@@ -235,7 +237,8 @@ pub(super) fn named(member: Member) -> JobRank {
 pub(crate) fn part_needs(
     communicators: &Communicators,
     event: &Event,
-    (origin, operation): (Origin, Option<CollectiveOperation>),
+    origin: Origin,
+    operation: Option<CollectiveOperation>,
     member: Member,
 ) -> PartNeeds {
     use CollectiveOperation as Kind;

@@ -45,7 +45,7 @@ pub(super) fn find(order: &RunOrder, replay: &Replay<'_>, findings: &mut Finding
             if is_from(order, send, *from) {
                 continue;
             }
-            if let Some(other) = candidate(order, replay, own, (number, *wanted)) {
+            if let Some(other) = candidate(order, replay, own, number, *wanted) {
                 report(order, (number, send), other, findings);
             }
         }
@@ -91,7 +91,8 @@ fn candidate(
     order: &RunOrder,
     replay: &Replay<'_>,
     own: &[Taken],
-    (receive, wanted): (u32, ReceiveSelector),
+    receive: u32,
+    wanted: ReceiveSelector,
 ) -> Option<Taken> {
     let later = own.partition_point(|(other, _)| *other <= receive);
     let later = own[later..].iter().take(MOST_SKIPPED);

@@ -113,7 +113,7 @@ fn a_gather_compares_what_is_sent_with_what_the_root_receives() {
 fn data_of_matched_messages_is_compared() {
     let both = |sent: [u64; 6], received: [u64; 6]| {
         let mut job = Ranks::started(2);
-        job.call(0, (3000, 3100), "MPI_Send", &sent);
+        job.call(0, 3000, 3100, "MPI_Send", &sent);
         job.enter(1, 3000, "MPI_Recv", &[&received[..], &[IGNORE]].concat());
         let check = job.check();
         let found = check
@@ -157,7 +157,7 @@ fn invalid_arguments_are_named() {
     let of = |name: &str, arguments: &[u64]| {
         let mut job = Ranks::started(2);
         job.enter(0, 3000, name, arguments);
-        job.call(1, (3000, 3100), "MPI_Wtime", &[]);
+        job.call(1, 3000, 3100, "MPI_Wtime", &[]);
         let check = job.check();
         let found = check.findings.iter().map(|finding| finding.kind);
         found.collect::<Vec<FindingKind>>()
@@ -203,18 +203,18 @@ fn invalid_arguments_are_named() {
 #[test]
 fn calls_outside_of_mpi_are_named() {
     let mut job = Ranks::new(1);
-    job.call(0, (100, 200), "MPI_Barrier", &[WORLD]);
-    job.call(0, (300, 400), "MPI_Initialized", &[BUFFER]);
-    job.call(0, (1000, 2000), "MPI_Init", &[0, 0]);
-    job.call(0, (3000, 4000), "MPI_Finalize", &[]);
-    job.call(0, (5000, 5100), "MPI_Finalized", &[BUFFER]);
-    job.call(0, (6000, 6100), "MPI_Barrier", &[WORLD]);
+    job.call(0, 100, 200, "MPI_Barrier", &[WORLD]);
+    job.call(0, 300, 400, "MPI_Initialized", &[BUFFER]);
+    job.call(0, 1000, 2000, "MPI_Init", &[0, 0]);
+    job.call(0, 3000, 4000, "MPI_Finalize", &[]);
+    job.call(0, 5000, 5100, "MPI_Finalized", &[BUFFER]);
+    job.call(0, 6000, 6100, "MPI_Barrier", &[WORLD]);
     let check = job.check();
     let kinds: Vec<_> = check.findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds, [FindingKind::BeforeInit, FindingKind::AfterFinalize]);
 
     let mut job = Ranks::started(2);
-    job.call(1, (3000, 4000), "MPI_Finalize", &[]);
+    job.call(1, 3000, 4000, "MPI_Finalize", &[]);
     let check = job.check();
     assert_eq!(check.findings[0].text, "rank 0 ended without MPI_Finalize");
 }

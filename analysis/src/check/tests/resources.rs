@@ -22,7 +22,8 @@ fn objects_that_are_not_freed_are_leaks() {
     for (at, variable) in [(3000, kept), (4000, freed)] {
         job.call_and(
             0,
-            (at, at + 150),
+            at,
+            at + 150,
             "MPI_Comm_dup",
             &[WORLD, variable],
             |guest| {
@@ -30,11 +31,12 @@ fn objects_that_are_not_freed_are_leaks() {
             },
         );
     }
-    job.call(0, (5000, 5100), "MPI_Comm_free", &[freed]);
+    job.call(0, 5000, 5100, "MPI_Comm_free", &[freed]);
     let datatype = job.guests[0].handles(&[0]);
     job.call_and(
         0,
-        (6000, 6150),
+        6000,
+        6150,
         "MPI_Type_contiguous",
         &[int(2), INT, datatype],
         |guest| {
@@ -52,16 +54,10 @@ fn a_free_by_another_variable_excuses_one_object() {
     let mut job = Ranks::started(1);
     let variable = job.guests[0].handles(&[0]);
     let copy = job.guests[0].handles(&[0x8400_3000]);
-    job.call_and(
-        0,
-        (3000, 3150),
-        "MPI_Comm_dup",
-        &[WORLD, variable],
-        |guest| {
-            guest.put_handle(variable, 0x8400_3000);
-        },
-    );
-    job.call(0, (5000, 5100), "MPI_Comm_free", &[copy]);
+    job.call_and(0, 3000, 3150, "MPI_Comm_dup", &[WORLD, variable], |guest| {
+        guest.put_handle(variable, 0x8400_3000);
+    });
+    job.call(0, 5000, 5100, "MPI_Comm_free", &[copy]);
     assert_eq!(job.kinds(1), []);
 }
 
@@ -84,7 +80,7 @@ fn requests_must_be_complete_at_the_end() {
 fn a_persistent_request_is_started_before_a_wait_and_freed() {
     let mut job = Ranks::started(1);
     let request = job.begin(0, 3000, "MPI_Send_init", &message(4, 0, 5));
-    job.call(0, (4000, 4150), "MPI_Wait", &[request, super::IGNORE]);
+    job.call(0, 4000, 4150, "MPI_Wait", &[request, super::IGNORE]);
     assert_eq!(
         job.kinds(1),
         [FindingKind::InactiveWait, FindingKind::RequestLeak]
@@ -129,20 +125,20 @@ impl Ranks {
         for rank in 0..count {
             let variable = self.guests[rank].handles(&[0]);
             let arguments = [BUFFER, SIZE, int(1), NO_INFO, WORLD, variable];
-            self.call_and(rank, (3000, 3200), "MPI_Win_create", &arguments, |guest| {
+            self.call_and(rank, 3000, 3200, "MPI_Win_create", &arguments, |guest| {
                 guest.put_handle(variable, WINDOW);
             });
         }
     }
 
     fn fence(&mut self, rank: usize, at: u64) {
-        self.call(rank, (at, at + 150), "MPI_Win_fence", &[0, WINDOW]);
+        self.call(rank, at, at + 150, "MPI_Win_fence", &[0, WINDOW]);
     }
 
     /// Puts four integers at an offset of the window of rank 0, whose calls are the first of the trace.
     fn put(&mut self, rank: usize, at: u64, from: u64, offset: u64) {
         let arguments = [from, int(4), INT, int(0), offset, int(4), INT, WINDOW];
-        self.call(rank, (at, at + 150), "MPI_Put", &arguments);
+        self.call(rank, at, at + 150, "MPI_Put", &arguments);
     }
 
     /// The kinds of findings other than leaks, without the end of MPI.
@@ -172,14 +168,14 @@ fn accesses_need_an_epoch() {
     let mut job = Ranks::started(2);
     job.window(2);
     let lock = [int(SHARED), int(0), 0, WINDOW];
-    job.call(0, (4000, 4150), "MPI_Win_lock", &lock);
+    job.call(0, 4000, 4150, "MPI_Win_lock", &lock);
     job.put(0, 5000, 0x9000, 0);
-    job.call(0, (6000, 6150), "MPI_Win_lock", &lock);
+    job.call(0, 6000, 6150, "MPI_Win_lock", &lock);
     assert_eq!(job.found(), [FindingKind::NestedEpoch]);
 
     let mut job = Ranks::started(2);
     job.window(2);
-    job.call(0, (4000, 4150), "MPI_Win_unlock", &[int(1), WINDOW]);
+    job.call(0, 4000, 4150, "MPI_Win_unlock", &[int(1), WINDOW]);
     assert_eq!(job.found(), [FindingKind::MissingEpoch]);
 }
 

@@ -20,7 +20,7 @@ fn two_senders(asks: i32, apart: bool) -> MpiCheck {
     }
     job.receive(0, (3000, 4000), ANY, 1, 5);
     for rank in 0..3 {
-        job.call(rank, (5000, 6000), "MPI_Barrier", &[WORLD]);
+        job.call(rank, 5000, 6000, "MPI_Barrier", &[WORLD]);
     }
     if apart {
         job.send(2, (7000, 7100), 0, 5);
