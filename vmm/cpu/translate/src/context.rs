@@ -10,7 +10,7 @@ use crate::architecture::flag;
 use crate::context::explored::Explored;
 use crate::context::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::context::path::{
-    COUNTERS, PATH_ENTRIES, PathEntry, PathSlot, Predictor, RETURNS, TARGETS,
+    COUNTERS, PATH_ENTRIES, PathEntry, PathSlot, Predictor, RETURNS, TARGETS, TRACE_SEGMENTS, TraceSegment,
 };
 use crate::defined::lanes::{Own, SharedOperands};
 use crate::defined::reciprocal::Approximation;
@@ -256,6 +256,8 @@ pub struct Context {
     pub path_slots: [PathSlot; HEATS + 1],
     /// Contents of slots that blocks were entered with, by context and slot.
     pub path_entries: [PathEntry; PATH_ENTRIES],
+    /// The blocks of traces, by the slots that were filled for them.
+    pub trace_segments: [TraceSegment; TRACE_SEGMENTS],
     /// Number of mispredicted jumps.
     pub mispredictions: u64,
     /// As `lines`, under a processor model with caches.

@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use super::path::{PathEntry, PathSlot, Predictor, TaggedCounter};
+use super::path::{PathEntry, PathSlot, Predictor, TaggedCounter, TraceSegment};
 use super::{
     Context, Jumps, LineFilter, NarrowLines, PrivilegeView, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb,
     Vector, WideLines,
@@ -263,6 +263,27 @@ pub(crate) const fn path_next(id: u32) -> i32 {
 
 pub(crate) const fn path_mispredicted(id: u32) -> i32 {
     path_slot(offset_of!(PathSlot, mispredicted), id)
+}
+
+pub(crate) const fn path_segments(id: u32) -> i32 {
+    path_slot(offset_of!(PathSlot, segments), id)
+}
+
+/// A field of the segment with this number, relative to the offset of a trace's first one.
+const fn segment(field: usize, number: usize) -> i32 {
+    (offset_of!(Context, trace_segments) + number * size_of::<TraceSegment>() + field) as i32
+}
+
+pub(crate) const fn segment_refund(number: usize) -> i32 {
+    segment(offset_of!(TraceSegment, refund), number)
+}
+
+pub(crate) const fn segment_next(number: usize) -> i32 {
+    segment(offset_of!(TraceSegment, next), number)
+}
+
+pub(crate) const fn segment_mispredicted(number: usize) -> i32 {
+    segment(offset_of!(TraceSegment, mispredicted), number)
 }
 
 /// A word of a path slot's content.

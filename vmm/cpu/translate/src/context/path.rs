@@ -31,9 +31,28 @@ pub struct PathSlot {
     pub next: u64,
     /// The context after the block if its last jump is mispredicted.
     pub mispredicted: u64,
-    /// The engine's number for the block after this context.
+    /// The engine's number for the block after this context; of a trace, for its first block.
+    pub edge: u64,
+    /// Byte offset of a trace's first segment in the table of segments; zero for another block.
+    pub segments: u64,
+}
+
+/// A block in a trace that was entered with a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct TraceSegment {
+    /// Added to the budget and to the count of instructions if the trace is left after the block.
+    pub refund: [i64; 2],
+    /// The context after the block.
+    pub next: u64,
+    /// The context after the block if its last jump is mispredicted.
+    pub mispredicted: u64,
+    /// The engine's number for the block after its context.
     pub edge: u64,
 }
+
+/// Number of segments; the first one is not used.
+pub const TRACE_SEGMENTS: usize = 1 << 16;
 
 /// Entries of the table of slots; a power of two.
 pub const PATH_ENTRIES: usize = 1 << 14;

@@ -51,6 +51,7 @@ mod system;
 mod undefined;
 
 use deferred::Deferred;
+use flow::PredictedJump;
 use guarded_loop::GuardedLoop;
 use held::{Held, Lending};
 use kept::Keeps;
@@ -87,6 +88,8 @@ pub enum Tier<'a> {
     /// Accesses are checked in groups, with slots numbered from `first_slot` on, except those at
     /// the addresses in `scattered`.
     Hot {
+        /// Its path slot, under a processor model.
+        path: Option<u32>,
         /// Number of the first slot.
         first_slot: u32,
         /// Accesses that are checked by themselves.
@@ -135,17 +138,19 @@ enum ColdKind {
     Link { target: u64 },
     /// A jump out of the middle of a run, which refunds the unexecuted instructions.
     SideExit { target: u64 },
+    /// The same under a processor model, where it is the conditional jump at `rip`.
+    PathExit { rip: u64, taken: bool, target: u64 },
+    /// A mispredicted return in the middle of a trace; the target is in S0.
+    WrongReturn,
     /// Not code: constants that are added to the halves of XMM31.
     Pair { ticks: i32, instructions: i32 },
     /// A return to another address than predicted; the target is in S0.
     SideReturn,
-    /// An entry with another context than the slot's; `resume` is after the check.
-    Path { slot: u32, resume: u32 },
+    /// An entry with another context than the slot's; `resume` is after the check, `again` before it.
+    Path { slot: u32, resume: u32, again: u64 },
     /// A counter that did not expect a conditional jump's direction with certainty.
     Train {
-        slot: u32,
-        rip: u64,
-        taken: bool,
+        jump: PredictedJump,
         resume: u32,
     },
     /// A group's slot that does not cover its addresses; `resume` is after the check.
@@ -178,6 +183,8 @@ pub struct Emitter {
     follows_path: bool,
     /// The block's path slot, if it takes time under a processor model.
     path_slot: Option<u32>,
+    /// Of a trace: the numbers of the instructions at which its blocks begin.
+    segments: Vec<u16>,
     /// True if approximations are the host's.
     host_results: bool,
     /// The tables in which accesses are checked line by line, for a cache model.
@@ -240,6 +247,7 @@ impl Emitter {
             prices: None,
             follows_path: false,
             path_slot: None,
+            segments: Vec::new(),
             host_results: false,
             lines: None,
             rest: Vec::new(),
@@ -313,26 +321,33 @@ impl Emitter {
                 self.plan_keeping(run, &dead);
                 self.keep_over(0);
                 if self.follows_path {
-                    self.check_path(heat, dead[0]);
-                } else if let Some(heat) = heat {
+                    self.check_path(heat, dead[0], self.asm.address_of(entry));
+                }
+                if let Some(heat) = heat.filter(|_| mode.pace == Pace::Full) {
                     self.count_run(heat, dead[0]);
                 }
             }
             Tier::Hot {
+                path,
                 first_slot,
                 scattered,
             } => {
+                self.segments.extend(segments_of(block));
                 self.plan_checks(run, &dead, scattered);
                 self.first_slot = first_slot;
                 self.allocation.lent = self.lend(block);
                 self.allocate();
-                self.itself = Some((block.rip, self.asm.here()));
+                let again = self.asm.here();
+                self.itself = Some((block.rip, again));
+                if self.follows_path {
+                    self.check_path(path, dead[0], again);
+                }
                 if let Some(rounds) = self.plan_guarded_loop(block, dead[0]) {
                     let failed = self.begin_guarded_loop(rounds);
                     self.body(block, &dead);
                     self.end_guarded_loop(failed);
                 }
-                if self.keeps.checks {
+                if self.keeps.checks && !self.flags_kept {
                     self.keep_flags();
                 }
             }
@@ -392,6 +407,12 @@ impl Emitter {
         }
     }
 
+    /// The number of the trace's block that contains the present instruction.
+    fn segment(&self) -> usize {
+        let begun = self.segments.partition_point(|&first| first <= self.index);
+        begun.saturating_sub(1)
+    }
+
     /// True if group `group` was checked for all the rounds that are counted together.
     fn covered(&self, group: usize) -> bool {
         let rounds = self.guarded_loop.as_ref();
@@ -416,6 +437,8 @@ impl Emitter {
         self.counted = if free { 0 } else { length };
         self.add_up(block);
         self.plan = GroupPlan::default();
+        self.path_slot = None;
+        self.segments.clear();
         self.held = [None; 2];
         self.itself = None;
         self.allocation = Allocation {
@@ -460,6 +483,14 @@ impl Emitter {
     fn leave_from(&mut self, hole: Hole, kind: ExitStubKind, restore: bool) {
         self.put_off(hole, ColdKind::Leave { kind, restore });
     }
+}
+
+/// The numbers of the instructions at which the blocks of a trace begin.
+pub(super) fn segments_of(trace: &GuestBlock) -> impl Iterator<Item = u16> {
+    let ends = trace.instructions.iter().zip(1..);
+    let last = trace.instructions.len();
+    let ends = ends.filter(move |(guest, end)| guest.follow.ends_block() && *end < last);
+    std::iter::once(0).chain(ends.map(|(_, end)| end as u16))
 }
 
 /// The low nibble of JS.

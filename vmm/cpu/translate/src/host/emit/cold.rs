@@ -4,6 +4,7 @@
 //! unexecuted instructions, and restore the flags if they are saved. `emit` calls `emit_cold` once
 //! per block.
 
+use super::flow::{JumpPlace, PredictedJump};
 use super::{Cold, ColdKind, Emitter, Links};
 use crate::context::at;
 use crate::host::asm::{Hole, RCX, S0, S1};
@@ -62,10 +63,28 @@ impl Emitter {
                 self.leave_guarded_loop(cold.in_guarded_loop);
                 self.jump_to_guest(target);
             }
+            ColdKind::PathExit { rip, taken, target } => {
+                self.leave_segment(false);
+                self.predict_jump(PredictedJump {
+                    rip,
+                    taken,
+                    place: JumpPlace::BehindTrace,
+                });
+                self.jump_to_guest(target);
+            }
             ColdKind::SideReturn => {
                 self.asm.mov(RCX, S1);
+                if usize::from(self.index) + 1 < self.rips.len() {
+                    self.leave_segment(false);
+                }
                 self.give_back(cold.index + 1);
                 self.leave_guarded_loop(cold.in_guarded_loop);
+                self.jump_cached();
+            }
+            ColdKind::WrongReturn => {
+                self.asm.load(RCX, at::BORROWED);
+                self.leave_segment(true);
+                self.count_misprediction(S1);
                 self.jump_cached();
             }
             ColdKind::Pair {
@@ -75,18 +94,17 @@ impl Emitter {
                 self.asm.bytes(&i64::from(ticks).to_le_bytes());
                 self.asm.bytes(&i64::from(instructions).to_le_bytes());
             }
-            ColdKind::Path { slot, resume } => {
+            ColdKind::Path {
+                slot,
+                resume,
+                again,
+            } => {
                 for missed in self.other_path(slot, resume) {
                     self.asm.land(missed);
                 }
-                self.leave(ExitStubKind::Path, sites);
+                self.leave(ExitStubKind::Path { again }, sites);
             }
-            ColdKind::Train {
-                slot,
-                rip,
-                taken,
-                resume,
-            } => self.train(slot, rip, taken, resume),
+            ColdKind::Train { jump, resume } => self.train(jump, resume),
             ColdKind::Group { group, resume } => {
                 self.cold_check(group, resume, cold.in_guarded_loop, sites);
             }
@@ -170,16 +188,11 @@ impl Emitter {
             self.cold_group(group, resume)
         };
         self.asm.land(exits.crosses);
-        let missed_kept = self.flags_kept;
-        self.end_kept_flags();
-        self.give_back(self.index);
-        self.leave_guarded_loop(in_guarded_loop);
-        self.release();
-        let hole = self.asm.jump();
-        self.asm.land(hole);
-        let target = self.rips[self.index as usize];
-        self.link_stub(hole, target, true, sites);
-        self.flags_kept = missed_kept;
+        if self.path_slot.is_some() {
+            self.leave(ExitStubKind::Apart, sites);
+        } else {
+            self.continue_plainly(in_guarded_loop, sites);
+        }
         for hole in exits.missed {
             self.asm.land(hole);
         }
@@ -203,6 +216,20 @@ impl Emitter {
             write: described.write,
         };
         self.leave(ExitStubKind::Refilled(refill), sites);
+    }
+
+    /// Continues with plain code at the present instruction.
+    fn continue_plainly(&mut self, in_guarded_loop: bool, sites: &mut ExitStubs) {
+        let missed_kept = self.flags_kept;
+        self.end_kept_flags();
+        self.give_back(self.index);
+        self.leave_guarded_loop(in_guarded_loop);
+        self.release();
+        let hole = self.asm.jump();
+        self.asm.land(hole);
+        let target = self.rips[self.index as usize];
+        self.link_stub(hole, target, true, sites);
+        self.flags_kept = missed_kept;
     }
 
     fn cold_miss(&mut self, miss: &Miss, sites: &mut ExitStubs) {

@@ -16,6 +16,7 @@ use crate::host::stubs::{distance_to_rcx, jump_cached, jump_cached_to};
 
 /// Updates of branch predictors.
 mod predict;
+pub(super) use predict::{JumpPlace, PredictedJump};
 
 const PAGE_SHIFT: u32 = 12;
 
@@ -85,8 +86,13 @@ impl Emitter {
         let predicted = self
             .path_slot
             .filter(|_| instruction.is_jcc_short_or_near());
-        if let Some(slot) = predicted {
-            self.predict_jump(slot, instruction.ip(), false);
+        let jump = |taken| PredictedJump {
+            rip: instruction.ip(),
+            taken,
+            place: JumpPlace::Last,
+        };
+        if predicted.is_some() {
+            self.predict_jump(jump(false));
         }
         self.jump_to_guest(instruction.next_ip());
         let usual = self.allocation.is_usual() && self.guarded_loop.is_none();
@@ -95,8 +101,8 @@ impl Emitter {
             self.link_from(taken, target);
         } else {
             self.asm.land(taken);
-            if let Some(slot) = predicted {
-                self.predict_jump(slot, instruction.ip(), true);
+            if predicted.is_some() {
+                self.predict_jump(jump(true));
             }
             self.jump_to_guest(target);
         }
@@ -124,13 +130,28 @@ impl Emitter {
     /// A conditional jump in the middle of a run: one branch stays in the run, the other leaves it.
     pub(super) fn side_exit(&mut self, instruction: &Instruction, follow: Follow) {
         let condition = condition_nibble(instruction);
-        let (condition, target) = if follow == Follow::Taken {
-            (condition ^ 1, instruction.next_ip())
+        let (taken, not) = (instruction.near_branch64(), instruction.next_ip());
+        let (condition, target, next) = if follow == Follow::Taken {
+            (condition ^ 1, not, taken)
         } else {
-            (condition, instruction.near_branch64())
+            (condition, taken, not)
         };
         let hole = self.asm.jump_if(condition);
-        self.put_off(hole, ColdKind::SideExit { target });
+        if self.path_slot.is_none() {
+            return self.put_off(hole, ColdKind::SideExit { target });
+        }
+        let rip = instruction.ip();
+        let kind = ColdKind::PathExit {
+            rip,
+            taken: follow != Follow::Taken,
+            target,
+        };
+        self.put_off(hole, kind);
+        self.predict_jump(PredictedJump {
+            rip,
+            taken: follow == Follow::Taken,
+            place: JumpPlace::InTrace { next },
+        });
     }
 
     pub(super) fn put_off(&mut self, hole: Hole, kind: ColdKind) {
@@ -179,7 +200,7 @@ impl Emitter {
         self.move_stack(8 + extra);
         self.end_access(access);
         if self.follows_path {
-            self.predict_return();
+            self.predict_return(matches!(follow, Follow::Return(_)));
         }
         match follow {
             Follow::Return(expected) => self.expect_return(expected),

@@ -8,9 +8,31 @@ use crate::context::at;
 use crate::context::path::{COUNTERS, TAKEN, TARGETS, jump_seed, jump_term};
 use crate::host::asm::{RCX, Reg, S0, S1};
 
+/// A conditional jump in one direction.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct PredictedJump {
+    /// Its address.
+    pub rip: u64,
+    /// Its direction.
+    pub taken: bool,
+    pub place: JumpPlace,
+}
+
+/// The code after a conditional jump in one direction.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) enum JumpPlace {
+    /// The jump is the last instruction.
+    Last,
+    /// The trace continues at guest address `next`, unless the jump was mispredicted.
+    InTrace { next: u64 },
+    /// The trace was left, and the context is the one after the jump's block.
+    BehindTrace,
+}
+
 impl Emitter {
-    /// Updates the counter of the conditional jump at `rip`, in code that runs if it is `taken` or if it is not.
-    pub(super) fn predict_jump(&mut self, slot: u32, rip: u64, taken: bool) {
+    /// Updates the counter of a conditional jump, in code that runs in its direction.
+    pub(in super::super) fn predict_jump(&mut self, jump: PredictedJump) {
+        let PredictedJump { rip, taken, .. } = jump;
         self.asm.load(S1, at::HISTORY);
         self.asm.lea(S1, S1, jump_term(rip, COUNTERS) as i32);
         self.asm.pext(S1, S1, at::PATH_MASKS[0]);
@@ -23,22 +45,15 @@ impl Emitter {
         let hole = self.asm.jump();
         self.asm.land(certain);
         let resume = self.asm.offset();
-        let kind = ColdKind::Train {
-            slot,
-            rip,
-            taken,
-            resume,
-        };
-        self.put_off(hole, kind);
+        self.put_off(hole, ColdKind::Train { jump, resume });
         self.asm.mov(RCX, S0);
-        self.asm.load(S1, at::HISTORY);
-        self.asm.lea_sum(S1, S1, S1, i32::from(taken));
-        self.asm.store(at::HISTORY, S1);
+        self.add_direction(taken);
     }
 
-    /// Updates the counters of the jump at `rip`, the first of which does not have its highest value for this
-    /// direction. S1 is its index; RCX is its value, less the highest one if the jump is `taken`.
-    pub(in super::super) fn train(&mut self, slot: u32, rip: u64, taken: bool, resume: u32) {
+    /// Updates the counters of a jump, the first of which does not have its highest value for this direction. S1 is
+    /// its index; RCX is its value, less the highest one if the jump is taken.
+    pub(in super::super) fn train(&mut self, jump: PredictedJump, resume: u32) {
+        let PredictedJump { rip, taken, place } = jump;
         self.asm.store(at::BORROWED, S0);
         let back = self.asm.address_to_s0();
         self.asm.store(at::TRAIN_BACK, S0);
@@ -46,10 +61,36 @@ impl Emitter {
         self.asm.jump_to(self.shared.train[usize::from(taken)]);
         self.asm.land(back);
         let predicted = self.asm.jump_rcx_zero();
-        self.mispredicted(slot, S1);
+        if let JumpPlace::InTrace { next } = place {
+            // The jump back is short, and the exit may be long.
+            let wrong = self.asm.jump();
+            self.asm.land(predicted);
+            let resume = self.asm.address_of(resume);
+            self.asm.jump_to(resume);
+            self.asm.land(wrong);
+            self.asm.mov(RCX, S0);
+            self.add_direction(taken);
+            self.leave_segment(true);
+            self.count_misprediction(S1);
+            return self.jump_to_guest(next);
+        }
+        match place {
+            JumpPlace::BehindTrace => {
+                self.mispredict_segment();
+                self.count_misprediction(S1);
+            }
+            _ => self.mispredicted(S1),
+        }
         self.asm.land(predicted);
         let resume = self.asm.address_of(resume);
         self.asm.jump_to(resume);
+    }
+
+    /// Adds a conditional jump to the history. S1 changes.
+    fn add_direction(&mut self, taken: bool) {
+        self.asm.load(S1, at::HISTORY);
+        self.asm.lea_sum(S1, S1, S1, i32::from(taken));
+        self.asm.store(at::HISTORY, S1);
     }
 
     /// Records the return address of a call.
@@ -62,8 +103,9 @@ impl Emitter {
         self.asm.store_table8(at::RETURNS, S0);
     }
 
-    /// Compares the target of a return, in S0, with the last call's return address.
-    pub(super) fn predict_return(&mut self) {
+    /// Compares the target of a return, in S0, with the last call's return address. A mispredicted return `in_trace`
+    /// leaves it.
+    pub(super) fn predict_return(&mut self, in_trace: bool) {
         self.asm.store(at::BORROWED, RCX);
         self.asm.load(S1, at::RETURNS_TOP);
         self.asm.load_table8(RCX, at::RETURNS);
@@ -71,9 +113,14 @@ impl Emitter {
         self.asm.pext(S1, S1, at::PATH_MASKS[2]);
         self.asm.store(at::RETURNS_TOP, S1);
         self.distance_from_s0();
-        if let Some(slot) = self.path_slot {
+        if self.path_slot.is_some() {
             let predicted = self.asm.jump_rcx_zero();
-            self.mispredicted(slot, RCX);
+            if in_trace {
+                let hole = self.asm.jump();
+                self.put_off(hole, ColdKind::WrongReturn);
+            } else {
+                self.mispredicted(RCX);
+            }
             self.asm.land(predicted);
         }
         self.asm.load(RCX, at::BORROWED);
@@ -81,9 +128,9 @@ impl Emitter {
 
     /// Compares the target of the indirect jump at `rip`, in S0, with its last target.
     pub(super) fn predict_target(&mut self, rip: u64) {
-        let Some(slot) = self.path_slot else {
+        if self.path_slot.is_none() {
             return;
-        };
+        }
         self.asm.store(at::BORROWED, RCX);
         self.asm.load(S1, at::HISTORY);
         self.asm.lea(S1, S1, jump_term(rip, TARGETS) as i32);
@@ -92,15 +139,23 @@ impl Emitter {
         self.distance_from_s0();
         let predicted = self.asm.jump_rcx_zero();
         self.asm.store_table8(at::TARGETS, S0);
-        self.mispredicted(slot, RCX);
+        self.mispredicted(RCX);
         self.asm.land(predicted);
         self.asm.load(RCX, at::BORROWED);
     }
 
     /// The block's last jump was mispredicted. `register` is free.
-    fn mispredicted(&mut self, slot: u32, register: Reg) {
+    fn mispredicted(&mut self, register: Reg) {
+        let Some(slot) = self.path_slot else {
+            return;
+        };
         self.asm.load(register, at::path_mispredicted(slot));
         self.asm.store(at::PATH, register);
+        self.count_misprediction(register);
+    }
+
+    /// Counts a mispredicted jump. `register` is free.
+    pub(in super::super) fn count_misprediction(&mut self, register: Reg) {
         self.asm.load(register, at::MISPREDICTIONS);
         self.asm.lea(register, register, 1);
         self.asm.store(at::MISPREDICTIONS, register);
