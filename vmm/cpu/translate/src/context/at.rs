@@ -242,6 +242,14 @@ pub(crate) const TRAIN_BACK: i32 = offset_of!(Context, train) as i32;
 pub(crate) const TRAIN_RAX: i32 = TRAIN_BACK + 8;
 /// The index of the counter.
 pub(crate) const TRAIN_INDEX: i32 = TRAIN_BACK + 16;
+/// The history at the head of a trace.
+pub(crate) const TRAIN_HISTORY: i32 = TRAIN_BACK + 24;
+
+/// The mask without so many of the lowest bits, fewer than [`HISTORY_BITS`](super::path::HISTORY_BITS).
+pub(crate) const fn history_mask(bits: u32) -> i32 {
+    (offset_of!(Context, history_masks) + bits as usize * 8) as i32
+}
+
 pub(crate) const TARGETS: i32 = predictor(offset_of!(Predictor, targets));
 pub(crate) const RETURNS: i32 = predictor(offset_of!(Predictor, returns));
 

@@ -12,6 +12,9 @@ pub const TARGETS: usize = 1 << 10;
 /// See [`COUNTERS`].
 pub const RETURNS: usize = 1 << 5;
 
+/// Bits of the history on which predictions depend.
+pub const HISTORY_BITS: usize = 32;
+
 /// The highest value of a counter: a jump that is always taken.
 pub(crate) const TAKEN: u8 = 3;
 /// The bit of counters of jumps that may have a tagged counter.

@@ -11,7 +11,7 @@ use crate::guest::analyse::masked::is_masked;
 use crate::guest::decode::{GuestBlock, GuestInstruction};
 use crate::guest::mode::{Mode, Origin};
 use crate::host::allocation::Allocation;
-use crate::host::emit::{Emitted, segments_of};
+use crate::host::emit::{BlockSegment, Emitted, segments_of};
 
 /// A linked jump.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +51,8 @@ pub struct Block {
     pub rest: Box<[i32]>,
     /// Distance of each instruction from `rip`.
     pub offsets: Box<[i16]>,
-    /// Of a trace: the numbers of the instructions at which its blocks begin.
-    pub segments: Box<[u16]>,
+    /// The blocks of a trace.
+    pub segments: Box<[BlockSegment]>,
     /// The beginning of each instruction's host code (offset from `indirect_entry`), ascending.
     pub host_map: Box<[(u32, u16)]>,
     /// Its instructions with masked memory operands, by their number.
@@ -122,7 +122,7 @@ impl Block {
             rest: emitted.rest,
             offsets: guest.instructions.iter().map(offset).collect(),
             segments: match placement.hot {
-                true => segments_of(guest).collect(),
+                true => segments_of(guest).into(),
                 false => Box::default(),
             },
             host_map: emitted.host_map,

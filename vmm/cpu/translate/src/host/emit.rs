@@ -8,7 +8,7 @@ use iced_x86::{Encoder, InstructionInfoFactory};
 
 use crate::context::{LENT, LineFilter, at};
 use crate::guest::analyse::{InstructionClass, touches_x87};
-use crate::guest::decode::GuestBlock;
+use crate::guest::decode::{Follow, GuestBlock};
 use crate::guest::flags::{are_all, dead_flags};
 use crate::guest::groups::{GroupPlan, Scattered};
 use crate::guest::mode::{Mode, Pace};
@@ -31,6 +31,7 @@ mod count;
 mod deferred;
 /// Jumps, calls and returns.
 mod flow;
+pub use flow::FoldedHistory;
 /// Groups of accesses: one check, with a slot for the last accessed memory.
 mod group;
 /// Guarded loops: rounds of a loop that are checked and counted together.
@@ -118,6 +119,8 @@ struct Cold {
     deferred: Deferred,
     /// True if the flags are saved there.
     flags_kept: bool,
+    /// Jumps of the trace that are not in the history there.
+    folded: FoldedHistory,
     /// True if it belongs to rounds that were counted together.
     in_guarded_loop: bool,
 }
@@ -149,10 +152,7 @@ enum ColdKind {
     /// An entry with another context than the slot's; `resume` is after the check, `again` before it.
     Path { slot: u32, resume: u32, again: u64 },
     /// A counter that did not expect a conditional jump's direction with certainty.
-    Train {
-        jump: PredictedJump,
-        resume: u32,
-    },
+    Train { jump: PredictedJump, resume: u32 },
     /// A group's slot that does not cover its addresses; `resume` is after the check.
     Group { group: usize, resume: u32 },
 }
@@ -183,8 +183,12 @@ pub struct Emitter {
     follows_path: bool,
     /// The block's path slot, if it takes time under a processor model.
     path_slot: Option<u32>,
-    /// Of a trace: the numbers of the instructions at which its blocks begin.
-    segments: Vec<u16>,
+    /// The blocks of a trace.
+    segments: Vec<BlockSegment>,
+    /// Jumps of the trace that are not in the history yet.
+    folded: FoldedHistory,
+    /// True if flags are dead after the present instruction.
+    dead_after: bool,
     /// True if approximations are the host's.
     host_results: bool,
     /// The tables in which accesses are checked line by line, for a cache model.
@@ -248,6 +252,8 @@ impl Emitter {
             follows_path: false,
             path_slot: None,
             segments: Vec::new(),
+            folded: FoldedHistory::default(),
+            dead_after: false,
             host_results: false,
             lines: None,
             rest: Vec::new(),
@@ -375,6 +381,8 @@ impl Emitter {
     fn body(&mut self, block: &GuestBlock, dead: &[bool]) {
         for (index, guest) in block.instructions.iter().enumerate() {
             self.index = index as u16;
+            let behind = if index + 1 < dead.len() { index + 1 } else { 0 };
+            self.dead_after = dead[behind] && (behind > 0 || block.loops);
             self.host_map.push((self.asm.offset(), self.index));
             for group in 0..self.plan.groups.len() {
                 if self.plan.groups[group].at == index && !self.covered(group) {
@@ -409,7 +417,9 @@ impl Emitter {
 
     /// The number of the trace's block that contains the present instruction.
     fn segment(&self) -> usize {
-        let begun = self.segments.partition_point(|&first| first <= self.index);
+        let begun = self
+            .segments
+            .partition_point(|segment| segment.start <= self.index);
         begun.saturating_sub(1)
     }
 
@@ -439,6 +449,7 @@ impl Emitter {
         self.plan = GroupPlan::default();
         self.path_slot = None;
         self.segments.clear();
+        self.folded = FoldedHistory::default();
         self.held = [None; 2];
         self.itself = None;
         self.allocation = Allocation {
@@ -485,12 +496,30 @@ impl Emitter {
     }
 }
 
-/// The numbers of the instructions at which the blocks of a trace begin.
-pub(super) fn segments_of(trace: &GuestBlock) -> impl Iterator<Item = u16> {
-    let ends = trace.instructions.iter().zip(1..);
-    let last = trace.instructions.len();
-    let ends = ends.filter(move |(guest, end)| guest.follow.ends_block() && *end < last);
-    std::iter::once(0).chain(ends.map(|(_, end)| end as u16))
+/// A block of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockSegment {
+    /// The number of its first instruction.
+    pub start: u16,
+    /// The conditional jumps of the trace before it.
+    pub folded: FoldedHistory,
+}
+
+/// The blocks of a trace.
+pub(super) fn segments_of(trace: &GuestBlock) -> Vec<BlockSegment> {
+    let mut segments = vec![BlockSegment::default()];
+    let mut folded = FoldedHistory::default();
+    for (guest, end) in trace.instructions.iter().zip(1..) {
+        match guest.follow {
+            Follow::Taken => folded.push(true),
+            Follow::NotTaken => folded.push(false),
+            _ => {}
+        }
+        if guest.follow.ends_block() && usize::from(end) < trace.instructions.len() {
+            segments.push(BlockSegment { start: end, folded });
+        }
+    }
+    segments
 }
 
 /// The low nibble of JS.

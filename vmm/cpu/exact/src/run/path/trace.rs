@@ -24,7 +24,7 @@ impl ExactVcpu {
         let (starts, counted) = (block.segments.clone(), block.counted);
         let rips: Vec<u64> = starts
             .iter()
-            .map(|&start| block.rip_of(start, self.context.code_page))
+            .map(|segment| block.rip_of(segment.start, self.context.code_page))
             .collect();
         let first = self.room_for_segments(starts.len())?;
         let known = self.context.path_slots[heat as usize].segments / BYTES;
@@ -37,8 +37,8 @@ impl ExactVcpu {
             };
             let id = self.edge_at(rip, context, known)?;
             let edge = self.path_model()?.paths.edge(id);
-            let end = starts.get(number + 1).copied();
-            let length = end.unwrap_or(counted) - starts[number];
+            let end = starts.get(number + 1).map(|next| next.start);
+            let length = end.unwrap_or(counted) - starts[number].start;
             let fits = match end {
                 Some(_) => edge.count == length,
                 None => edge.count >= length,
@@ -53,12 +53,7 @@ impl ExactVcpu {
     }
 
     /// Fills the segments from `first` on for these edges, each with its number of instructions.
-    fn fill_segments(
-        &mut self,
-        first: usize,
-        edges: &[(EdgeId, u16)],
-        counted: u16,
-    ) -> PathSlot {
+    fn fill_segments(&mut self, first: usize, edges: &[(EdgeId, u16)], counted: u16) -> PathSlot {
         let Some(model) = self.accounting.as_ref().and_then(|each| each.path.as_ref()) else {
             return EMPTY;
         };
@@ -114,9 +109,28 @@ impl ExactVcpu {
     /// The number of the segment of instruction `index` of a trace that runs, and its content.
     fn segment_of(&self, trace: &Block, index: u16) -> Option<(usize, &TraceSegment)> {
         let slot = &self.context.path_slots[trace.heat? as usize];
-        let number = trace.segments.partition_point(|&start| start <= index) - 1;
+        let number = trace
+            .segments
+            .partition_point(|segment| segment.start <= index)
+            - 1;
         let at = (slot.segments / BYTES) as usize + number;
         Some((number, &self.context.trace_segments[at]))
+    }
+
+    /// Adds the jumps of block `id`, if it is a trace, before instruction `index` to the history, as it is left there.
+    pub(crate) fn unfold_history(&mut self, id: BlockId, index: u16) {
+        if self.path_model().is_none() {
+            return;
+        }
+        let trace = self.store.block(id);
+        let number = trace
+            .segments
+            .partition_point(|segment| segment.start <= index);
+        if let Some(last) = number.checked_sub(1) {
+            let folded = trace.segments[last].folded;
+            let history = &mut self.context.predictor.history;
+            *history = folded.after(*history);
+        }
     }
 
     /// The position of instruction `index` of a trace that runs.
@@ -124,7 +138,7 @@ impl ExactVcpu {
         let (number, segment) = self.segment_of(trace, index)?;
         Some(PathPosition {
             edge: segment.edge as EdgeId,
-            index: index - trace.segments[number],
+            index: index - trace.segments[number].start,
         })
     }
 
@@ -140,8 +154,8 @@ impl ExactVcpu {
         else {
             return Charge::default();
         };
-        let end = trace.segments.get(number + 1).copied();
-        let length = end.unwrap_or(trace.counted) - trace.segments[number];
+        let end = trace.segments.get(number + 1).map(|next| next.start);
+        let length = end.unwrap_or(trace.counted) - trace.segments[number].start;
         let edge = model.paths.edge(position.edge);
         let here = i64::from(edge.rest(position.index)) - i64::from(edge.rest(length));
         Charge {

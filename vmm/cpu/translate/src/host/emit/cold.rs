@@ -43,6 +43,7 @@ impl Emitter {
                 self.index = cold.index;
                 self.deferred = cold.deferred;
                 self.flags_kept = cold.flags_kept;
+                self.folded = cold.folded;
                 self.asm.land(cold.hole);
                 self.emit_one(cold, &mut sites);
             }
@@ -65,6 +66,7 @@ impl Emitter {
             }
             ColdKind::PathExit { rip, taken, target } => {
                 self.leave_segment(false);
+                self.settle_history();
                 self.predict_jump(PredictedJump {
                     rip,
                     taken,

@@ -16,6 +16,7 @@ use crate::host::stubs::{distance_to_rcx, jump_cached, jump_cached_to};
 
 /// Updates of branch predictors.
 mod predict;
+pub use predict::FoldedHistory;
 pub(super) use predict::{JumpPlace, PredictedJump};
 
 const PAGE_SHIFT: u32 = 12;
@@ -25,6 +26,7 @@ impl Emitter {
     pub(super) fn jump_to_guest(&mut self, target: u64) {
         self.end_kept_flags();
         self.catch_up();
+        self.settle_history();
         let itself = self.itself.filter(|&(rip, _)| rip == target);
         match (self.guarded_loop.as_ref().map(GuardedLoop::body), itself) {
             (Some(body), Some((_, entry))) => return self.end_round(body, entry),
@@ -68,6 +70,7 @@ impl Emitter {
     pub(super) fn jump_cached(&mut self) {
         self.end_kept_flags();
         self.catch_up();
+        self.settle_history();
         if !self.jumps_by_cache() {
             self.asm.jump_to(self.shared.unknown);
             return;
@@ -78,6 +81,7 @@ impl Emitter {
 
     pub(super) fn jump_if(&mut self, instruction: &Instruction) {
         let target = instruction.near_branch_target();
+        self.settle_history();
         let taken = if instruction.is_jcc_short_or_near() {
             self.asm.jump_if(condition_nibble(instruction))
         } else {
@@ -147,11 +151,10 @@ impl Emitter {
             target,
         };
         self.put_off(hole, kind);
-        self.predict_jump(PredictedJump {
-            rip,
-            taken: follow == Follow::Taken,
-            place: JumpPlace::InTrace { next },
-        });
+        let taken = follow == Follow::Taken;
+        let place = JumpPlace::InTrace { next };
+        self.predict_in_trace(PredictedJump { rip, taken, place });
+        self.folded.push(taken);
     }
 
     pub(super) fn put_off(&mut self, hole: Hole, kind: ColdKind) {
@@ -161,6 +164,7 @@ impl Emitter {
             index: self.index,
             deferred: self.deferred,
             flags_kept: self.flags_kept,
+            folded: self.folded,
             in_guarded_loop: self.guarded_loop.is_some(),
         });
     }

@@ -82,7 +82,8 @@ impl Emitter {
             return;
         };
         self.asm.load(S1, at::path_segments(slot));
-        self.asm.load_table(S1, at::segment_mispredicted(self.segment()));
+        self.asm
+            .load_table(S1, at::segment_mispredicted(self.segment()));
         self.asm.store(at::PATH, S1);
     }
 

@@ -5,8 +5,34 @@
 
 use super::super::{ColdKind, Emitter};
 use crate::context::at;
-use crate::context::path::{COUNTERS, TAKEN, TARGETS, jump_seed, jump_term};
+use crate::context::path::{COUNTERS, HISTORY_BITS, TAKEN, TARGETS, jump_seed, jump_term};
 use crate::host::asm::{RCX, Reg, S0, S1};
+
+/// The directions of a trace's conditional jumps since its head, which are known when it is emitted: while it runs, they
+/// are not in the history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoldedHistory {
+    /// Number of jumps.
+    pub count: u32,
+    /// Their directions, the newest one in bit 0.
+    pub bits: u64,
+}
+
+impl FoldedHistory {
+    /// Adds a jump.
+    pub(in super::super) fn push(&mut self, taken: bool) {
+        self.count += 1;
+        self.bits = self.bits << 1 | u64::from(taken);
+    }
+
+    /// The `history` at the trace's head with these jumps.
+    pub fn after(self, history: u64) -> u64 {
+        history.checked_shl(self.count).unwrap_or(0) | self.bits
+    }
+}
+
+/// The low nibble of JNE.
+const NOT_EQUAL: u8 = 5;
 
 /// A conditional jump in one direction.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +80,9 @@ impl Emitter {
     /// its index; RCX is its value, less the highest one if the jump is taken.
     pub(in super::super) fn train(&mut self, jump: PredictedJump, resume: u32) {
         let PredictedJump { rip, taken, place } = jump;
+        if let JumpPlace::InTrace { next } = place {
+            return self.train_in_trace(jump, next, resume);
+        }
         self.asm.store(at::BORROWED, S0);
         let back = self.asm.address_to_s0();
         self.asm.store(at::TRAIN_BACK, S0);
@@ -61,29 +90,125 @@ impl Emitter {
         self.asm.jump_to(self.shared.train[usize::from(taken)]);
         self.asm.land(back);
         let predicted = self.asm.jump_rcx_zero();
-        if let JumpPlace::InTrace { next } = place {
-            // The jump back is short, and the exit may be long.
-            let wrong = self.asm.jump();
-            self.asm.land(predicted);
-            let resume = self.asm.address_of(resume);
-            self.asm.jump_to(resume);
-            self.asm.land(wrong);
-            self.asm.mov(RCX, S0);
-            self.add_direction(taken);
-            self.leave_segment(true);
+        if matches!(place, JumpPlace::BehindTrace) {
+            self.mispredict_segment();
             self.count_misprediction(S1);
-            return self.jump_to_guest(next);
-        }
-        match place {
-            JumpPlace::BehindTrace => {
-                self.mispredict_segment();
-                self.count_misprediction(S1);
-            }
-            _ => self.mispredicted(S1),
+        } else {
+            self.mispredicted(S1);
         }
         self.asm.land(predicted);
         let resume = self.asm.address_of(resume);
         self.asm.jump_to(resume);
+    }
+
+    /// Checks the counter of a conditional jump in the middle of a trace, in its direction.
+    pub(in super::super) fn predict_in_trace(&mut self, jump: PredictedJump) {
+        let expected = if jump.taken { TAKEN } else { 0 };
+        let known = self.counter_index(jump.rip);
+        if self.dead_after {
+            match known {
+                Some(index) => self.asm.cmp_byte(at::COUNTERS + index, expected),
+                None => self.asm.cmp_counter(at::COUNTERS, expected),
+            }
+            let hole = self.asm.jump_if(NOT_EQUAL);
+            // The update changes both scratch registers.
+            self.asm.spoil();
+            let resume = self.asm.offset();
+            return self.put_off(hole, ColdKind::Train { jump, resume });
+        }
+        self.asm.mov(S0, RCX);
+        match known {
+            Some(index) => self.asm.load_byte_at_to_rcx(at::COUNTERS + index),
+            None => self.asm.load_byte_to_rcx(at::COUNTERS),
+        }
+        if expected > 0 {
+            self.asm.lea(RCX, RCX, -i32::from(expected));
+        }
+        let certain = self.asm.jump_rcx_zero();
+        self.asm.mov(RCX, S0);
+        let hole = self.asm.jump();
+        self.asm.land(certain);
+        self.asm.mov(RCX, S0);
+        let resume = self.asm.offset();
+        self.put_off(hole, ColdKind::Train { jump, resume });
+    }
+
+    /// The index of the counter of the jump at `rip`, if the trace determines it; otherwise it is loaded into S1.
+    fn counter_index(&mut self, rip: u64) -> Option<i32> {
+        let term = jump_term(rip, COUNTERS);
+        let FoldedHistory { count, bits } = self.folded;
+        if count >= COUNTERS.ilog2() {
+            return Some((bits.wrapping_add(term) % COUNTERS as u64) as i32);
+        }
+        self.shifted_history();
+        self.asm.lea(S1, S1, (bits + term) as i32);
+        self.asm.pext(S1, S1, at::PATH_MASKS[0]);
+        None
+    }
+
+    /// Loads the history into S1, shifted by the folded jumps.
+    fn shifted_history(&mut self) {
+        self.asm.load(S1, at::HISTORY);
+        if self.folded.count > 0 {
+            self.asm.pdep(S1, S1, at::history_mask(self.folded.count));
+        }
+    }
+
+    /// Loads the history with the folded jumps into S1.
+    fn load_history(&mut self) {
+        let FoldedHistory { count, bits } = self.folded;
+        if count as usize >= HISTORY_BITS {
+            return self.asm.mov_imm(S1, bits & u64::from(u32::MAX));
+        }
+        self.shifted_history();
+        if bits != 0 {
+            self.asm.lea(S1, S1, bits as i32);
+        }
+    }
+
+    /// Adds the folded jumps to the history. S1 changes, flags do not.
+    pub(in super::super) fn settle_history(&mut self) {
+        if self.folded.count > 0 {
+            self.load_history();
+            self.asm.store(at::HISTORY, S1);
+            self.folded = FoldedHistory::default();
+        }
+    }
+
+    /// Updates the counters of a jump in the middle of a trace, which is left if it was mispredicted.
+    fn train_in_trace(&mut self, jump: PredictedJump, next: u64, resume: u32) {
+        let PredictedJump { rip, taken, .. } = jump;
+        self.asm.store(at::BORROWED, RCX);
+        self.asm.load(S1, at::HISTORY);
+        self.asm.store(at::TRAIN_HISTORY, S1);
+        self.load_history();
+        self.asm.store(at::HISTORY, S1);
+        self.asm.lea(S1, S1, jump_term(rip, COUNTERS) as i32);
+        self.asm.pext(S1, S1, at::PATH_MASKS[0]);
+        self.asm.load_byte_to_rcx(at::COUNTERS);
+        if taken {
+            self.asm.lea(RCX, RCX, -i32::from(TAKEN));
+        }
+        let back = self.asm.address_to_s0();
+        self.asm.store(at::TRAIN_BACK, S0);
+        self.asm.mov_imm(S0, jump_seed(rip).into());
+        self.asm.jump_to(self.shared.train[usize::from(taken)]);
+        self.asm.land(back);
+        let predicted = self.asm.jump_rcx_zero();
+        let wrong = self.asm.jump();
+        self.asm.land(predicted);
+        self.asm.mov(RCX, S0);
+        self.asm.load(S1, at::TRAIN_HISTORY);
+        self.asm.store(at::HISTORY, S1);
+        let resume = self.asm.address_of(resume);
+        self.asm.jump_to(resume);
+        self.asm.land(wrong);
+        self.asm.mov(RCX, S0);
+        self.folded = FoldedHistory::default();
+        self.add_direction(taken);
+        self.leave_segment(true);
+        self.count_misprediction(S1);
+        self.jump_to_guest(next);
     }
 
     /// Adds a conditional jump to the history. S1 changes.
@@ -131,6 +256,7 @@ impl Emitter {
         if self.path_slot.is_none() {
             return;
         }
+        self.settle_history();
         self.asm.store(at::BORROWED, RCX);
         self.asm.load(S1, at::HISTORY);
         self.asm.lea(S1, S1, jump_term(rip, TARGETS) as i32);
