@@ -71,6 +71,8 @@ pub struct LineCost {
     pub line_ticks: u64,
     /// Ticks between two lines that are not, at addresses that do not depend on each other.
     pub miss_ticks: u64,
+    /// Ticks between two lines of all cores of a node together; zero if cores share no path.
+    pub shared_ticks: u64,
 }
 
 /// A level of data caches.
