@@ -10,8 +10,8 @@ use crate::architecture::flag;
 use crate::context::explored::Explored;
 use crate::context::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::context::path::{
-    COUNTERS, HISTORY_BITS, PATH_ENTRIES, PathEntry, PathSlot, Predictor, RETURNS, TARGETS,
-    TRACE_SEGMENTS, TraceSegment,
+    COUNTERS, HISTORY_BITS, HISTORY_JUMPS, PATH_ENTRIES, PathEntry, PathSlot, Predictor, RETURNS,
+    TARGETS, TRACE_SEGMENTS, TraceSegment,
 };
 use crate::defined::lanes::{Own, SharedOperands};
 use crate::defined::reciprocal::Approximation;
@@ -254,6 +254,8 @@ pub struct Context {
     pub path_masks: [u64; 3],
     /// Masks without as many of the lowest bits, for PDEP.
     pub history_masks: [u64; HISTORY_BITS],
+    /// The same below the highest bit by which counters are selected.
+    pub counter_masks: [u64; HISTORY_JUMPS],
     /// Branch predictors of a processor model.
     pub predictor: Predictor,
     /// By the number of a block's run counter; the last one is [`PIECE_SLOT`].
@@ -336,9 +338,12 @@ impl Context {
         context.beyond_bits = [0xfff0, 0xffff_ffe0, !63];
         context.filter_lines(LineFilter::Narrow);
         context.above_line_mask = !(LINE_BYTES - 1);
-        context.path_masks = [COUNTERS, TARGETS, RETURNS].map(|entries| entries as u64 - 1);
+        context.path_masks = [COUNTERS / 2, TARGETS, RETURNS].map(|entries| entries as u64 - 1);
         for (bits, mask) in context.history_masks.iter_mut().enumerate() {
             *mask = !0 << bits;
+        }
+        for (bits, mask) in context.counter_masks.iter_mut().enumerate() {
+            *mask = !0 << bits & (COUNTERS / 2 - 1) as u64;
         }
         context.lines.iter_mut().flatten().for_each(Lines::flush);
         context

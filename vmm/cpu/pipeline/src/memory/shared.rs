@@ -22,7 +22,7 @@ pub type MovedLines = [u64; SHARED_PATHS];
 
 /// A core's use of shared paths, and the cost of lines on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharedPaths {
+pub(super) struct SharedPaths {
     /// Cycle at which the span began.
     pub(super) since: u64,
     /// Lines since then.

@@ -250,6 +250,11 @@ pub(crate) const fn history_mask(bits: u32) -> i32 {
     (offset_of!(Context, history_masks) + bits as usize * 8) as i32
 }
 
+/// The mask without so many of the lowest bits, fewer than [`HISTORY_JUMPS`](super::path::HISTORY_JUMPS), of a counter.
+pub(crate) const fn counter_mask(bits: u32) -> i32 {
+    (offset_of!(Context, counter_masks) + bits as usize * 8) as i32
+}
+
 pub(crate) const TARGETS: i32 = predictor(offset_of!(Predictor, targets));
 pub(crate) const RETURNS: i32 = predictor(offset_of!(Predictor, returns));
 

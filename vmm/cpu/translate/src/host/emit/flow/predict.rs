@@ -5,7 +5,9 @@
 
 use super::super::{ColdKind, Emitter};
 use crate::context::at;
-use crate::context::path::{COUNTERS, HISTORY_BITS, TAKEN, TARGETS, jump_seed, jump_term};
+use crate::context::path::{
+    COUNTERS, HISTORY_BITS, HISTORY_JUMPS, TAKEN, TARGETS, counter_term, jump_seed, jump_term,
+};
 use crate::host::asm::{RCX, Reg, S0, S1};
 
 /// The directions of a trace's conditional jumps since its head, which are known when it is emitted: while it runs, they
@@ -60,10 +62,10 @@ impl Emitter {
     pub(in super::super) fn predict_jump(&mut self, jump: PredictedJump) {
         let PredictedJump { rip, taken, .. } = jump;
         self.asm.load(S1, at::HISTORY);
-        self.asm.lea(S1, S1, jump_term(rip, COUNTERS) as i32);
         self.asm.pext(S1, S1, at::PATH_MASKS[0]);
         self.asm.mov(S0, RCX);
-        self.asm.load_byte_to_rcx(at::COUNTERS);
+        self.asm
+            .load_byte_to_rcx(at::COUNTERS + counter_term(rip) as i32);
         if taken {
             self.asm.lea(RCX, RCX, -i32::from(TAKEN));
         }
@@ -84,6 +86,7 @@ impl Emitter {
             return self.train_in_trace(jump, next, resume);
         }
         self.asm.store(at::BORROWED, S0);
+        self.asm.lea(S1, S1, counter_term(rip) as i32);
         let back = self.asm.address_to_s0();
         self.asm.store(at::TRAIN_BACK, S0);
         self.asm.mov_imm(S0, jump_seed(rip).into());
@@ -104,11 +107,11 @@ impl Emitter {
     /// Checks the counter of a conditional jump in the middle of a trace, in its direction.
     pub(in super::super) fn predict_in_trace(&mut self, jump: PredictedJump) {
         let expected = if jump.taken { TAKEN } else { 0 };
-        let known = self.counter_index(jump.rip);
+        let (counter, is_known) = self.find_counter(jump.rip);
         if self.dead_after {
-            match known {
-                Some(index) => self.asm.cmp_byte(at::COUNTERS + index, expected),
-                None => self.asm.cmp_counter(at::COUNTERS, expected),
+            match is_known {
+                true => self.asm.cmp_byte(counter, expected),
+                false => self.asm.cmp_counter(counter, expected),
             }
             let hole = self.asm.jump_if(NOT_EQUAL);
             // The update changes both scratch registers.
@@ -117,9 +120,9 @@ impl Emitter {
             return self.put_off(hole, ColdKind::Train { jump, resume });
         }
         self.asm.mov(S0, RCX);
-        match known {
-            Some(index) => self.asm.load_byte_at_to_rcx(at::COUNTERS + index),
-            None => self.asm.load_byte_to_rcx(at::COUNTERS),
+        match is_known {
+            true => self.asm.load_byte_at_to_rcx(counter),
+            false => self.asm.load_byte_to_rcx(counter),
         }
         if expected > 0 {
             self.asm.lea(RCX, RCX, -i32::from(expected));
@@ -133,17 +136,18 @@ impl Emitter {
         self.put_off(hole, ColdKind::Train { jump, resume });
     }
 
-    /// The index of the counter of the jump at `rip`, if the trace determines it; otherwise it is loaded into S1.
-    fn counter_index(&mut self, rip: u64) -> Option<i32> {
-        let term = jump_term(rip, COUNTERS);
+    /// The counter of the jump at `rip`: its offset, and whether the trace determines it. Otherwise the offset is
+    /// relative to S1.
+    fn find_counter(&mut self, rip: u64) -> (i32, bool) {
         let FoldedHistory { count, bits } = self.folded;
-        if count >= COUNTERS.ilog2() {
-            return Some((bits.wrapping_add(term) % COUNTERS as u64) as i32);
+        let last = bits % (COUNTERS / 2) as u64;
+        let counter = at::COUNTERS + (last + counter_term(rip)) as i32;
+        let is_known = count as usize >= HISTORY_JUMPS;
+        if !is_known {
+            self.asm.load(S1, at::HISTORY);
+            self.asm.pdep(S1, S1, at::counter_mask(count));
         }
-        self.shifted_history();
-        self.asm.lea(S1, S1, (bits + term) as i32);
-        self.asm.pext(S1, S1, at::PATH_MASKS[0]);
-        None
+        (counter, is_known)
     }
 
     /// Loads the history into S1, shifted by the folded jumps.
@@ -183,8 +187,8 @@ impl Emitter {
         self.asm.store(at::TRAIN_HISTORY, S1);
         self.load_history();
         self.asm.store(at::HISTORY, S1);
-        self.asm.lea(S1, S1, jump_term(rip, COUNTERS) as i32);
         self.asm.pext(S1, S1, at::PATH_MASKS[0]);
+        self.asm.lea(S1, S1, counter_term(rip) as i32);
         self.asm.load_byte_to_rcx(at::COUNTERS);
         if taken {
             self.asm.lea(RCX, RCX, -i32::from(TAKEN));
