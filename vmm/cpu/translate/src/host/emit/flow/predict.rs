@@ -8,7 +8,7 @@ use crate::context::at;
 use crate::context::path::{
     COUNTERS, HISTORY_BITS, HISTORY_JUMPS, TAKEN, TARGETS, counter_term, jump_seed, jump_term,
 };
-use crate::host::asm::{RCX, Reg, S0, S1};
+use crate::host::asm::{Hole, RCX, Reg, S0, S1};
 
 /// The directions of a trace's conditional jumps since its head, which are known when it is emitted: while it runs, they
 /// are not in the history.
@@ -114,10 +114,7 @@ impl Emitter {
                 false => self.asm.cmp_counter(counter, expected),
             }
             let hole = self.asm.jump_if(NOT_EQUAL);
-            // The update changes both scratch registers.
-            self.asm.spoil();
-            let resume = self.asm.offset();
-            return self.put_off(hole, ColdKind::Train { jump, resume });
+            return self.train_later(hole, jump);
         }
         self.asm.mov(S0, RCX);
         match is_known {
@@ -132,6 +129,12 @@ impl Emitter {
         let hole = self.asm.jump();
         self.asm.land(certain);
         self.asm.mov(RCX, S0);
+        self.train_later(hole, jump);
+    }
+
+    /// Defers the update of a jump's counters, which changes both scratch registers and continues here.
+    fn train_later(&mut self, hole: Hole, jump: PredictedJump) {
+        self.asm.spoil();
         let resume = self.asm.offset();
         self.put_off(hole, ColdKind::Train { jump, resume });
     }
