@@ -196,6 +196,16 @@ fn branching(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.jnz(far)?;
     a.add(rax, 7)?;
     a.set_label(&mut far)?;
+    // So many jumps determine the history. The carry is used after the last one.
+    for _ in 0..16 {
+        a.test(r12, r12)?;
+        a.jz(far)?;
+    }
+    a.push(rdx)?;
+    a.cmp(r13d, edx)?;
+    a.jz(far)?;
+    a.adc(rax, qword_ptr(rsp))?;
+    a.pop(rdx)?;
     a.dec(ebp)?;
     a.jnz(again)?;
     a.hlt()

@@ -172,6 +172,8 @@ pub struct Processor {
     pub origin: String,
     /// Origin and date of the numbers.
     pub measured: String,
+    /// The highest level of x86-64 whose instructions it has, from 1 to 4.
+    pub level: u32,
     /// A hash of the file's text.
     pub digest: u64,
     /// Front end, window and retirement.

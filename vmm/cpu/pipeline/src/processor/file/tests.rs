@@ -44,6 +44,17 @@ fn a_wrong_value_is_named_with_file_key_value_and_limit() {
             "p.toml: core.window = 8 is out of range (16 to 4096)",
         ),
         ("window = 448", "window = 5000", "16 to 4096"),
+        (
+            "level = 4",
+            "level = 5",
+            "p.toml: level = 5 is out of range (1 to 4)",
+        ),
+        ("level = 4", "", "level"),
+        (
+            "shared-ticks = 3300",
+            "shared-ticks = 5301",
+            "caches.memory.shared-ticks = 5301 is out of range (0 to 5300)",
+        ),
         ("window = 448", "", "window"),
         ("window = 448", "window = -1", "window"),
         ("window = 448", "window = 448.5", "window"),
