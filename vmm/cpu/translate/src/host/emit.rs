@@ -8,14 +8,14 @@ use iced_x86::{Encoder, InstructionInfoFactory};
 
 use crate::context::{LENT, LineFilter, at};
 use crate::guest::analyse::{InstructionClass, touches_x87};
-use crate::guest::decode::{Follow, GuestBlock};
+use crate::guest::decode::GuestBlock;
 use crate::guest::flags::{are_all, dead_flags};
 use crate::guest::groups::{GroupPlan, Scattered};
 use crate::guest::mode::{Mode, Pace};
 use crate::guest::size::{CodeSize, Nulls};
 use crate::host::allocation::Allocation;
 use crate::host::asm::{Asm, Hole};
-use crate::host::exit_stub::{CheckForm, ExitStub, ExitStubId, ExitStubKind};
+use crate::host::exit_stub::{ExitStub, ExitStubId, ExitStubKind};
 use crate::host::shared::{Character, SharedCode};
 use crate::prices::classes::Prices;
 
@@ -31,7 +31,6 @@ mod count;
 mod deferred;
 /// Jumps, calls and returns.
 mod flow;
-pub use flow::FoldedHistory;
 /// Groups of accesses: one check, with a slot for the last accessed memory.
 mod group;
 /// Guarded loops: rounds of a loop that are checked and counted together.
@@ -46,13 +45,19 @@ mod kept;
 mod legacy;
 /// Instructions that compute: on registers directly, on memory through a check.
 mod operands;
+/// The blocks of a trace.
+mod segments;
 /// System instructions that kernels and the C library's clocks execute often.
 mod system;
 /// Flags and results that an instruction leaves undefined.
 mod undefined;
 
+pub use flow::FoldedHistory;
+pub use segments::BlockSegment;
+pub(super) use segments::segments_of;
+
+use cold::{Cold, ColdKind};
 use deferred::Deferred;
-use flow::PredictedJump;
 use guarded_loop::GuardedLoop;
 use held::{Held, Lending};
 use kept::Keeps;
@@ -108,53 +113,6 @@ pub enum Links {
     Cells(u64),
     /// Not linked: it goes through the jump cache.
     Cached,
-}
-
-/// Code placed after the block, out of the hot path.
-struct Cold {
-    hole: Hole,
-    kind: ColdKind,
-    index: u16,
-    /// The pending change of RSP there.
-    deferred: Deferred,
-    /// True if the flags are saved there.
-    flags_kept: bool,
-    /// Jumps of the trace that are not in the history there.
-    folded: FoldedHistory,
-    /// True if it belongs to rounds that were counted together.
-    in_guarded_loop: bool,
-}
-
-enum ColdKind {
-    /// Leaves through an exit stub; with `restore`, restores RCX first.
-    Leave { kind: ExitStubKind, restore: bool },
-    /// A TLB miss; `body` is the hot code from the access to its end.
-    Miss {
-        size: u16,
-        write: bool,
-        form: CheckForm,
-        resume: u32,
-        body: (u32, u32),
-        restore: bool,
-    },
-    /// A jump to another block; linking patches `hole`.
-    Link { target: u64 },
-    /// A jump out of the middle of a run, which refunds the unexecuted instructions.
-    SideExit { target: u64 },
-    /// The same under a processor model, where it is the conditional jump at `rip`.
-    PathExit { rip: u64, taken: bool, target: u64 },
-    /// A mispredicted return in the middle of a trace; the target is in S0.
-    WrongReturn,
-    /// Not code: constants that are added to the halves of XMM31.
-    Pair { ticks: i32, instructions: i32 },
-    /// A return to another address than predicted; the target is in S0.
-    SideReturn,
-    /// An entry with another context than the slot's; `resume` is after the check, `again` before it.
-    Path { slot: u32, resume: u32, again: u64 },
-    /// A counter that did not expect a conditional jump's direction with certainty.
-    Train { jump: PredictedJump, resume: u32 },
-    /// A group's slot that does not cover its addresses; `resume` is after the check.
-    Group { group: usize, resume: u32 },
 }
 
 /// Translates decoded blocks to host code, one after the other.
@@ -415,14 +373,6 @@ impl Emitter {
         }
     }
 
-    /// The number of the trace's block that contains the present instruction.
-    fn segment(&self) -> usize {
-        let begun = self
-            .segments
-            .partition_point(|segment| segment.start <= self.index);
-        begun.saturating_sub(1)
-    }
-
     /// True if group `group` was checked for all the rounds that are counted together.
     fn covered(&self, group: usize) -> bool {
         let rounds = self.guarded_loop.as_ref();
@@ -494,32 +444,6 @@ impl Emitter {
     fn leave_from(&mut self, hole: Hole, kind: ExitStubKind, restore: bool) {
         self.put_off(hole, ColdKind::Leave { kind, restore });
     }
-}
-
-/// A block of a trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockSegment {
-    /// The number of its first instruction.
-    pub start: u16,
-    /// The conditional jumps of the trace before it.
-    pub folded: FoldedHistory,
-}
-
-/// The blocks of a trace.
-pub(super) fn segments_of(trace: &GuestBlock) -> Vec<BlockSegment> {
-    let mut segments = vec![BlockSegment::default()];
-    let mut folded = FoldedHistory::default();
-    for (guest, end) in trace.instructions.iter().zip(1..) {
-        match guest.follow {
-            Follow::Taken => folded.push(true),
-            Follow::NotTaken => folded.push(false),
-            _ => {}
-        }
-        if guest.follow.ends_block() && usize::from(end) < trace.instructions.len() {
-            segments.push(BlockSegment { start: end, folded });
-        }
-    }
-    segments
 }
 
 /// The low nibble of JS.

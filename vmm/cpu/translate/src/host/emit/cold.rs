@@ -4,12 +4,61 @@
 //! unexecuted instructions, and restore the flags if they are saved. `emit` calls `emit_cold` once
 //! per block.
 
+use super::deferred::Deferred;
 use super::flow::{JumpPlace, PredictedJump};
-use super::{Cold, ColdKind, Emitter, Links};
+use super::{Emitter, FoldedHistory, Links};
 use crate::context::at;
 use crate::host::asm::{Hole, RCX, S0, S1};
 use crate::host::cache::CELL_BYTES;
 use crate::host::exit_stub::{CheckForm, ExitStub, ExitStubId, ExitStubKind, Refill};
+
+/// Code placed after the block, out of the hot path.
+pub(super) struct Cold {
+    pub(super) hole: Hole,
+    pub(super) kind: ColdKind,
+    pub(super) index: u16,
+    /// The pending change of RSP there.
+    pub(super) deferred: Deferred,
+    /// True if the flags are saved there.
+    pub(super) flags_kept: bool,
+    /// Jumps of the trace that are not in the history there.
+    pub(super) folded: FoldedHistory,
+    /// True if it belongs to rounds that were counted together.
+    pub(super) in_guarded_loop: bool,
+}
+
+/// The kind of such code.
+pub(super) enum ColdKind {
+    /// Leaves through an exit stub; with `restore`, restores RCX first.
+    Leave { kind: ExitStubKind, restore: bool },
+    /// A TLB miss; `body` is the hot code from the access to its end.
+    Miss {
+        size: u16,
+        write: bool,
+        form: CheckForm,
+        resume: u32,
+        body: (u32, u32),
+        restore: bool,
+    },
+    /// A jump to another block; linking patches `hole`.
+    Link { target: u64 },
+    /// A jump out of the middle of a run, which refunds the unexecuted instructions.
+    SideExit { target: u64 },
+    /// The same under a processor model, where it is the conditional jump at `rip`.
+    PathExit { rip: u64, taken: bool, target: u64 },
+    /// A mispredicted return in the middle of a trace; the target is in S0.
+    WrongReturn,
+    /// Not code: constants that are added to the halves of XMM31.
+    Pair { ticks: i32, instructions: i32 },
+    /// A return to another address than predicted; the target is in S0.
+    SideReturn,
+    /// An entry with another context than the slot's; `resume` is after the check, `again` before it.
+    Path { slot: u32, resume: u32, again: u64 },
+    /// A counter that did not expect a conditional jump's direction with certainty.
+    Train { jump: PredictedJump, resume: u32 },
+    /// A group's slot that does not cover its addresses; `resume` is after the check.
+    Group { group: usize, resume: u32 },
+}
 
 /// The exit stubs of the block being emitted.
 struct ExitStubs {
