@@ -287,7 +287,9 @@ impl Emitter {
                 if self.follows_path {
                     self.check_path(heat, dead[0], self.asm.address_of(entry));
                 }
-                if let Some(heat) = heat.filter(|_| mode.pace == Pace::Full) {
+                // With caches, exits for misses would cost more in hot code than it saves.
+                let counts = mode.pace == Pace::Full && self.lines.is_none();
+                if let Some(heat) = heat.filter(|_| counts) {
                     self.count_run(heat, dead[0]);
                 }
             }

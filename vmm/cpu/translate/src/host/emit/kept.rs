@@ -48,12 +48,6 @@ impl Emitter {
         scattered: Scattered<'_>,
     ) {
         self.plan = plan(run, dead, scattered);
-        if self.lines.is_some() {
-            // Each access may miss.
-            self.plan.groups.clear();
-            self.plan.uses.fill(None);
-            return;
-        }
         if dead[0] {
             return;
         }
