@@ -262,7 +262,7 @@ mod tests {
         let refused = with("x86-64-v4").unwrap_err();
         let model = with("x86-64-v3");
         std::fs::remove_file(&path).unwrap();
-        assert!(refused.contains("nodes.level = x86-64-v4"), "{refused}");
+        assert!(refused.contains("nodes.level is x86-64-v4"), "{refused}");
         assert_eq!(model.unwrap().unwrap().processor.as_ref().unwrap().level, 3);
     }
 
