@@ -3,6 +3,18 @@
 //! Sums only grow, and sums of several processors can be added. The exact engine keeps them under a
 //! time model; nodes add them up for the trace and the summary.
 
+/// Number of paths that processors of a node share: from the third and the fourth level of caches, and from memory.
+pub const SHARED_PATHS: usize = 3;
+
+/// A processor's use of shared paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathUse {
+    /// The cycle since which lines are counted.
+    pub since: u64,
+    /// Lines, from the third level on; the path after the last level is memory's.
+    pub lines: [u64; SHARED_PATHS],
+}
+
 /// Sums since reset, in cycles except for `instructions`. `branch` is part of the core's time; the rest of the clock is time in the
 /// core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -37,7 +37,7 @@ mod watch;
 /// The layout of an XSAVE area.
 mod xstate;
 
-pub use account::TimeAccount;
+pub use account::{PathUse, SHARED_PATHS, TimeAccount};
 pub use beside::BesidePages;
 pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
@@ -158,6 +158,18 @@ pub trait Vcpu {
     /// The account of the time so far; `None` under engines whose only cost is the instruction.
     fn account(&self) -> Option<TimeAccount> {
         None
+    }
+
+    /// The lines that this processor moved over paths from caches and memory that a node's processors share; `None`
+    /// without a processor model with memory.
+    fn path_use(&self) -> Option<PathUse> {
+        None
+    }
+
+    /// Begins a span of shared paths at cycle `now`, after one in which all of the node's processors together moved
+    /// `total` lines over each: lines cost more if they did not fit.
+    fn share_paths(&mut self, now: Cycles, total: &[u64; SHARED_PATHS]) {
+        let _ = (now, total);
     }
 
     /// Answers the last `PioRead`, `MmioRead` or `MsrRead` exit.

@@ -4,7 +4,7 @@
 //! events are handled before an instruction that begins at their cycle. Owners of nodes call
 //! `run_until`, `run_ahead` and `pause_at`.
 
-use belljar_cpu::{Cycles, Exit};
+use belljar_cpu::{Cycles, Exit, SHARED_PATHS};
 use belljar_devices::Moment;
 use belljar_devices::apic::StartSignal;
 use belljar_sim::{Span, Time};
@@ -145,7 +145,27 @@ impl Node {
         let end = self.rotation.end_of(now);
         let fits = !whole || end <= limit;
         self.rotation.end = if fits { end } else { now };
+        if fits {
+            self.share_paths(now);
+        }
         fits
+    }
+
+    /// Ends the span of the paths that processors share: the lines that all of them moved in it determine the cost of
+    /// lines in the next one.
+    fn share_paths(&mut self, now: Cycles) {
+        let mut total = [0; SHARED_PATHS];
+        for processor in &self.processors {
+            let Some(used) = processor.vcpu.path_use() else {
+                return;
+            };
+            for (total, lines) in total.iter_mut().zip(used.lines) {
+                *total += lines;
+            }
+        }
+        for processor in &mut self.processors {
+            processor.vcpu.share_paths(now, &total);
+        }
     }
 
     fn has_busy(&self) -> bool {

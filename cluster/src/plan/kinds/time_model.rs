@@ -88,7 +88,16 @@ fn modelled(nodes: &Nodes, name: &str, folder: &Path) -> Result<Processor, PlanE
             limits: "left out if nodes.timing.processor has its own; nodes.timing.memory = false turns them off",
         });
     }
-    Ok(Processor::load(name, folder)?)
+    let processor = Processor::load(name, folder)?;
+    let level = nodes.level.0;
+    if level as u32 + 1 > processor.level {
+        return Err(PlanError::Range {
+            key: "nodes.level",
+            value: level.to_string(),
+            limits: "at most the `level` in the file of nodes.timing.processor",
+        });
+    }
+    Ok(processor)
 }
 
 fn cache_model(table: &CachesTable) -> Result<CacheModel, PlanError> {
@@ -241,6 +250,20 @@ mod tests {
             .unwrap();
         assert!(model.has_memory && !core.has_memory);
         assert!(describe(&core).contains("caches     not modelled"));
+    }
+
+    #[test]
+    fn a_processor_of_a_lower_level_than_the_guest_is_refused() {
+        let path = std::env::temp_dir().join(format!("belljar-{}.toml", std::process::id()));
+        let text = belljar_pipeline::processor::BUILT_IN[0].1;
+        std::fs::write(&path, text.replace("\nlevel = 4", "\nlevel = 3")).unwrap();
+        let with =
+            |level: &str| timing(&format!("level = \"{level}\"\ntiming.processor = {path:?}"));
+        let refused = with("x86-64-v4").unwrap_err();
+        let model = with("x86-64-v3");
+        std::fs::remove_file(&path).unwrap();
+        assert!(refused.contains("nodes.level is x86-64-v4"), "{refused}");
+        assert_eq!(model.unwrap().unwrap().processor.as_ref().unwrap().level, 3);
     }
 
     #[test]

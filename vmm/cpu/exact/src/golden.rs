@@ -119,6 +119,7 @@ fn translated(sample: &CodeSample) -> Option<String> {
     let scattered = BTreeSet::new();
     let (block, tier) = if sample.hot {
         let tier = Tier::Hot {
+            path: None,
             first_slot: 0,
             scattered: Scattered {
                 instructions: &scattered,

@@ -12,14 +12,18 @@ mod prefetch;
 mod saved;
 /// Sets of lines or pages.
 mod sets;
+/// Paths that the cores of a node share.
+mod shared;
 /// The time of misses.
 mod time;
 
 pub use saved::SavedMemory;
+pub use shared::{MovedLines, SHARED_PATHS};
 pub use time::{MissMoment, MissTime, TimeSpent};
 
 use prefetch::Prefetchers;
 use sets::Sets;
+use shared::SharedPaths;
 
 /// Bytes of a line.
 pub const LINE_BYTES: u64 = 64;
@@ -66,6 +70,7 @@ pub struct DataMemory {
     levels: Vec<Sets>,
     translations: [Sets; 2],
     prefetchers: Prefetchers,
+    shared: SharedPaths,
     /// The page that was translated last: translating it again changes nothing.
     last_page: Option<u64>,
     /// A digest of all misses of the first level.
@@ -84,6 +89,7 @@ impl DataMemory {
                 Sets::new(buffers.second, buffers.second_ways),
             ],
             prefetchers: Prefetchers::new(&parameters.prefetch),
+            shared: SharedPaths::default(),
             parameters: parameters.clone(),
             last_page: None,
             history: 0,
@@ -173,7 +179,8 @@ impl DataMemory {
     /// Trains the prefetchers with a miss that `level` had. Returns true if the line was expected, and the ticks for
     /// which all moved lines occupied paths.
     fn prefetch(&mut self, access: &LineAccess, level: usize) -> (bool, u64) {
-        let cost = self.parameters.cost_of(level);
+        let cost = self.shared.cost(level, self.parameters.cost_of(level));
+        self.shared.count(level);
         let Some(site) = access.site else {
             // The rate of string instructions includes the second level, which farther lines also pass.
             let nearer = self.parameters.cost_of(1).line_ticks;
@@ -213,12 +220,29 @@ impl DataMemory {
         for nearer in &mut farther[..level] {
             nearer.insert(line);
         }
-        self.parameters.cost_of(level + 1)
+        self.shared.count(level + 1);
+        self.shared
+            .cost(level + 1, self.parameters.cost_of(level + 1))
     }
 
-    /// A digest of all misses so far.
+    /// The cycle at which the present span of shared paths began, and the lines moved over them since.
+    pub fn moved_lines(&self) -> (u64, MovedLines) {
+        (self.shared.since, self.shared.lines)
+    }
+
+    /// Begins the next span of shared paths at cycle `now`, after one in which all cores moved `total` lines.
+    pub fn share_paths(&mut self, now: u64, total: &MovedLines) {
+        self.shared.renew(&self.parameters, now, total);
+    }
+
+    /// The most ticks that an access to a line can take at present.
+    pub fn worst(&self) -> u64 {
+        self.parameters.worst(self.shared.dearest())
+    }
+
+    /// A digest of all misses so far, and of the cost of shared paths.
     pub fn history(&self) -> u64 {
-        self.history
+        self.history ^ self.shared.digest()
     }
 }
 

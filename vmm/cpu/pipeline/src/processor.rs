@@ -71,6 +71,8 @@ pub struct LineCost {
     pub line_ticks: u64,
     /// Ticks between two lines that are not, at addresses that do not depend on each other.
     pub miss_ticks: u64,
+    /// Ticks between two lines of all cores of a node together; zero if cores share no path.
+    pub shared_ticks: u64,
 }
 
 /// A level of data caches.
@@ -170,6 +172,8 @@ pub struct Processor {
     pub origin: String,
     /// Origin and date of the numbers.
     pub measured: String,
+    /// The highest level of x86-64 whose instructions it has, from 1 to 4.
+    pub level: u32,
     /// A hash of the file's text.
     pub digest: u64,
     /// Front end, window and retirement.

@@ -10,7 +10,8 @@ use crate::architecture::flag;
 use crate::context::explored::Explored;
 use crate::context::jumps::{FIRST_MASK, Jumps, SECOND_MASK};
 use crate::context::path::{
-    COUNTERS, PATH_ENTRIES, PathEntry, PathSlot, Predictor, RETURNS, TARGETS,
+    COUNTERS, HISTORY_BITS, HISTORY_JUMPS, PATH_ENTRIES, PathEntry, PathSlot, Predictor, RETURNS,
+    TARGETS, TRACE_SEGMENTS, TraceSegment,
 };
 use crate::defined::lanes::{Own, SharedOperands};
 use crate::defined::reciprocal::Approximation;
@@ -244,18 +245,25 @@ pub struct Context {
     pub code: [[u64; 2]; 2],
     /// Host address of the code that ends every visit and jumps to `leave`.
     pub way_out: u64,
-    /// Address at which a jump continues after the update of its counters, and RAX and the counter's index meanwhile.
-    pub train: [u64; 3],
+    /// Address at which a jump continues after the update of its counters; RAX, the counter's index and the history at
+    /// the trace's head meanwhile.
+    pub train: [u64; 4],
     /// The present context of a processor model.
     pub path: u64,
     /// Masks of the indices of the predictor's tables, for PEXT.
     pub path_masks: [u64; 3],
+    /// Masks without as many of the lowest bits, for PDEP.
+    pub history_masks: [u64; HISTORY_BITS],
+    /// The same below the highest bit by which counters are selected.
+    pub counter_masks: [u64; HISTORY_JUMPS],
     /// Branch predictors of a processor model.
     pub predictor: Predictor,
     /// By the number of a block's run counter; the last one is [`PIECE_SLOT`].
     pub path_slots: [PathSlot; HEATS + 1],
     /// Contents of slots that blocks were entered with, by context and slot.
     pub path_entries: [PathEntry; PATH_ENTRIES],
+    /// The blocks of traces, by the slots that were filled for them.
+    pub trace_segments: [TraceSegment; TRACE_SEGMENTS],
     /// Number of mispredicted jumps.
     pub mispredictions: u64,
     /// As `lines`, under a processor model with caches.
@@ -330,7 +338,13 @@ impl Context {
         context.beyond_bits = [0xfff0, 0xffff_ffe0, !63];
         context.filter_lines(LineFilter::Narrow);
         context.above_line_mask = !(LINE_BYTES - 1);
-        context.path_masks = [COUNTERS, TARGETS, RETURNS].map(|entries| entries as u64 - 1);
+        context.path_masks = [COUNTERS / 2, TARGETS, RETURNS].map(|entries| entries as u64 - 1);
+        for (bits, mask) in context.history_masks.iter_mut().enumerate() {
+            *mask = !0 << bits;
+        }
+        for (bits, mask) in context.counter_masks.iter_mut().enumerate() {
+            *mask = !0 << bits & (COUNTERS / 2 - 1) as u64;
+        }
         context.lines.iter_mut().flatten().for_each(Lines::flush);
         context
             .wide_lines

@@ -213,9 +213,13 @@ impl Pool {
             return None;
         }
         let counts = form == Form::Block && mode.pace == Pace::Full;
-        let heat = counts
+        let has_path = self.character.follows_path && !form.is_free() && !mode.is_piece();
+        let heat = (counts || has_path)
             .then(|| self.heats())
             .filter(|&heat| (heat as usize) < POOL_HEATS);
+        if form.is_hot() && has_path && heat.is_none() {
+            return None;
+        }
         let id = POOLED | self.blocks.count() as u32;
         let first_site = POOLED | self.sites.count() as u32;
         let first_slot = self.slots();
@@ -226,6 +230,7 @@ impl Pool {
         } = &mut *writer;
         let tier = if form.is_hot() {
             Tier::Hot {
+                path: heat,
                 first_slot,
                 scattered: Scattered {
                     instructions: scattered,

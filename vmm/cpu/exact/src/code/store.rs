@@ -268,11 +268,12 @@ impl Store {
         let id = self.blocks.len() as BlockId;
         let base = self.memory.next();
         let first_site = self.sites.len() as ExitStubId;
-        let counts =
-            form == Form::Block && (!self.lines || self.absolute) && mode.pace == Pace::Full;
-        let heat = counts.then_some(self.heats.end);
+        let counts = form == Form::Block && !self.lines && mode.pace == Pace::Full;
+        let has_path = self.absolute && !form.is_free() && !mode.is_piece();
+        let heat = (counts || has_path).then_some(self.heats.end);
         let tier = if form.is_hot() {
             Tier::Hot {
+                path: heat,
                 first_slot: self.slots.end,
                 scattered: Scattered {
                     instructions: &self.scattered,

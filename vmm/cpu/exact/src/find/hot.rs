@@ -48,6 +48,7 @@ impl ExactVcpu {
             return self.ran_hot(first);
         }
         let hot = self.store.add(&trace, origin, mode, Form::Trace).id;
+        self.begin_heats();
         for slot in self.store.block(hot).slots.clone() {
             self.begin_slot(slot);
         }

@@ -291,7 +291,12 @@ impl ExactVcpu {
         };
         match written {
             // Changes by a call's push are handled after its jump.
-            Ok(()) if call => Next::Resume(resume),
+            Ok(()) if call && self.store.block(block).valid => Next::Resume(resume),
+            Ok(()) if call && !self.store.block(block).hot => Next::Resume(resume),
+            Ok(()) if call => {
+                self.expect_return(&data[..bytes]);
+                self.leave_behind(block, index, None)
+            }
             Ok(()) if self.store.block(block).valid && self.pending.stores.is_empty() => {
                 Next::Resume(resume)
             }

@@ -61,6 +61,7 @@ impl ExactVcpu {
     pub(crate) fn refund(&mut self, block: BlockId, index: u16) {
         let position = self.position_in(block, index);
         let charge = self.charge_from(block, index);
+        self.unfold_history(block, index);
         let block = self.store.block(block);
         self.state.rip = block.rip_of(index, self.context.code_page);
         self.give(charge);
@@ -93,6 +94,7 @@ impl ExactVcpu {
     pub(crate) fn refund_behind(&mut self, block: BlockId, index: u16) {
         let position = self.position_in(block, index);
         let charge = self.charge_from(block, index + 1);
+        self.unfold_history(block, index);
         let block = self.store.block(block);
         self.state.rip = if usize::from(index) + 1 < block.offsets.len() {
             block.rip_of(index + 1, self.context.code_page)

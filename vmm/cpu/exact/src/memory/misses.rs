@@ -63,10 +63,7 @@ impl ExactVcpu {
         let position = self.position_in(site.block, site.index)?;
         let paths = &self.path_model()?.paths;
         let edge = paths.edge(position.edge);
-        let number = match self.store.block(site.block).mode.is_piece() {
-            true => position.index,
-            false => site.index,
-        };
+        let number = position.index;
         let (address, op) = paths.block(edge.block).instruction(number)?;
         let ahead = self.charge_from(site.block, site.index + 1);
         let moment = MissMoment {

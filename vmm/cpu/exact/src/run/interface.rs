@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use belljar_cpu::{
-    Access, CpuError, CpuState, Cycles, EngineReport, Exit, Probed, Probes, Registers, StateItem,
-    SystemRegisters, TimeAccount, Vcpu,
+    Access, CpuError, CpuState, Cycles, EngineReport, Exit, PathUse, Probed, Probes, Registers,
+    SHARED_PATHS, StateItem, SystemRegisters, TimeAccount, Vcpu,
 };
 use belljar_sim::{Random, Seed};
 use belljar_translate::architecture::vector;
@@ -87,6 +87,19 @@ impl Vcpu for ExactVcpu {
             processor: accounting.path.is_some(),
             idle: self.clock.idle(),
         })
+    }
+
+    fn path_use(&self) -> Option<PathUse> {
+        let memory = self.accounting.as_ref()?.memory.as_ref()?;
+        let (since, lines) = memory.moved_lines();
+        Some(PathUse { since, lines })
+    }
+
+    fn share_paths(&mut self, now: Cycles, total: &[u64; SHARED_PATHS]) {
+        let accounting = self.accounting.as_deref_mut();
+        if let Some(memory) = accounting.and_then(|accounting| accounting.memory.as_mut()) {
+            memory.share_paths(now, total);
+        }
     }
 
     fn complete_read(&mut self, data: u64) {

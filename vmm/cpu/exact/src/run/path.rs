@@ -12,18 +12,22 @@ use belljar_translate::guest::decode::MAX_INSTRUCTIONS;
 use belljar_translate::host::block::{Block, Charge};
 use belljar_translate::host::exit_stub::BlockId;
 
+/// Slots of traces.
+mod trace;
+
 use crate::processor::accounting::path::saved::{SavedPath, SavedPredictor};
 use crate::processor::accounting::path::{PathModel, PathPosition};
 use crate::processor::vcpu::ExactVcpu;
 use crate::processor::vcpu::left::{Next, Uncovered};
 
 /// A slot that no context matches.
-const EMPTY: PathSlot = PathSlot {
+pub(super) const EMPTY: PathSlot = PathSlot {
     charge: [0; 2],
     expected: 0,
     next: 0,
     mispredicted: 0,
     edge: 0,
+    segments: 0,
 };
 
 const NO_ENTRY: PathEntry = PathEntry {
@@ -37,7 +41,7 @@ impl ExactVcpu {
         self.accounting.as_ref()?.path.as_ref()
     }
 
-    fn path_model_mut(&mut self) -> Option<&mut PathModel> {
+    pub(super) fn path_model_mut(&mut self) -> Option<&mut PathModel> {
         self.accounting.as_mut()?.path.as_mut()
     }
 
@@ -54,37 +58,46 @@ impl ExactVcpu {
         }
     }
 
-    /// Handles the entry of `block` with a context that is not its slot's: fills the slot.
-    pub(crate) fn meet_path(&mut self, block: BlockId) -> Next {
+    /// Handles the entry of `block` with a context that is not its slot's: fills the slot, and continues at `again`.
+    pub(crate) fn meet_path(&mut self, block: BlockId, again: u64) -> Next {
         let found = self.store.block(block);
-        let (entry, heat, counted) = (found.entry, found.heat, found.counted);
+        let (heat, counted) = (found.heat, found.counted);
+        let is_trace = !found.segments.is_empty();
         self.state.rip = found.rip_in(self.context.code_page);
         let Some(heat) = heat.filter(|_| !self.is_inside_block()) else {
             return Next::Single;
         };
         self.is_new_heat(heat);
         self.renew_full_paths();
-        let Some(edge) = self.edge_here(self.context.path_slots[heat as usize].edge as EdgeId)
-        else {
+        let content = match is_trace {
+            true => self.trace_slot(block, heat),
+            false => self
+                .edge_here(self.context.path_slots[heat as usize].edge as EdgeId)
+                .map(|edge| self.slot_of(edge, counted)),
+        };
+        let Some(content) = content else {
             return Next::Single;
         };
-        let content = self.slot_of(edge, counted);
         self.context.path_slots[heat as usize] = content;
         let number = entry_number(content.expected, heat);
         self.context.path_entries[number] = PathEntry {
             content,
             slot: heat.into(),
         };
-        Next::Resume(entry)
+        Next::Resume(again)
     }
 
     /// The edge from the present context through the block at `state.rip`, which is that of edge `known`, if any.
     fn edge_here(&mut self, known: EdgeId) -> Option<EdgeId> {
+        self.edge_at(self.state.rip, self.context.path as u32, known)
+    }
+
+    /// The edge from `context` through the block at `rip`, which is that of edge `known`, if any.
+    pub(super) fn edge_at(&mut self, rip: u64, context: u32, known: EdgeId) -> Option<EdgeId> {
         let block = match known {
-            0 => self.timing_block()?,
+            0 => self.timing_block(rip)?,
             known => self.path_model()?.paths.edge(known).block,
         };
-        let context = self.context.path as u32;
         Some(self.path_model_mut()?.paths.edge_of(context, block))
     }
 
@@ -104,12 +117,12 @@ impl ExactVcpu {
             next,
             mispredicted,
             edge: id.into(),
+            segments: 0,
         }
     }
 
-    /// The block at `state.rip` by its bytes, whatever probes there are.
-    fn timing_block(&mut self) -> Option<TimingBlockId> {
-        let rip = self.state.rip;
+    /// The block at `rip` by its bytes, whatever probes there are.
+    fn timing_block(&mut self, rip: u64) -> Option<TimingBlockId> {
         let physical = self.fetch_address(self.state.code_address(rip)).ok()?;
         let (block, origin) = self.decode_whole(rip, physical, MAX_INSTRUCTIONS).ok()?;
         let length = (block.bytes.1.wrapping_sub(block.bytes.0) & 0xffff) as usize;
@@ -215,6 +228,9 @@ impl ExactVcpu {
         if block.mode.is_piece() {
             return model.running;
         }
+        if !block.segments.is_empty() {
+            return self.position_in_trace(block, index);
+        }
         let edge = self.context.path_slots[block.heat? as usize].edge as EdgeId;
         Some(PathPosition { edge, index })
     }
@@ -247,6 +263,9 @@ impl ExactVcpu {
         let Some(model) = self.path_model() else {
             return Charge::default();
         };
+        if !block.segments.is_empty() {
+            return self.charge_in_trace(block, position, index);
+        }
         let edge = model.paths.edge(position.edge);
         let first = if block.mode.is_piece() {
             position.index
@@ -307,6 +326,11 @@ impl ExactVcpu {
             return;
         };
         self.context.path = model.renewed(path);
+        self.empty_path_slots();
+    }
+
+    /// Empties all slots.
+    pub(super) fn empty_path_slots(&mut self) {
         let (own, pooled) = (self.store.heats(), self.store.pooled_heats());
         self.forget_path_slots(own);
         self.forget_path_slots(0..pooled);
@@ -329,7 +353,7 @@ impl ExactVcpu {
 }
 
 /// The values of `path` after the first `counted` instructions of an edge's block.
-fn ends(edge: &Edge, id: EdgeId, counted: u16) -> (u64, u64) {
+pub(super) fn ends(edge: &Edge, id: EdgeId, counted: u16) -> (u64, u64) {
     if counted < edge.count {
         let inside = PathPosition {
             edge: id,

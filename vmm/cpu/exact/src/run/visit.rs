@@ -132,7 +132,11 @@ impl ExactVcpu {
                 self.stops.uncovered = Some(uncovered);
                 self.stop(state)
             }
-            ExitStubKind::Path => self.meet_path(block),
+            &ExitStubKind::Path { again } => self.meet_path(block, again),
+            ExitStubKind::Apart => {
+                self.refund(block, index);
+                Next::Plain
+            }
             ExitStubKind::FreeSpent => {
                 self.guards.free_stubs = false;
                 self.state.rip = self.rip_of_block(block);

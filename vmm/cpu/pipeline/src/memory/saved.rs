@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DataMemory;
 use super::prefetch::{StreamEntry, StrideEntry};
+use super::shared::SharedPaths;
 
 /// Hands and filled places of one table.
 type SavedSets = (Vec<u8>, Vec<(u32, u32)>);
@@ -19,6 +20,7 @@ pub struct SavedMemory {
     streams: Vec<StreamEntry>,
     strides: Vec<StrideEntry>,
     history: u64,
+    shared: SharedPaths,
 }
 
 impl DataMemory {
@@ -30,6 +32,7 @@ impl DataMemory {
             streams: self.prefetchers.streams.to_vec(),
             strides: self.prefetchers.strides.to_vec(),
             history: self.history,
+            shared: self.shared,
         }
     }
 
@@ -51,6 +54,7 @@ impl DataMemory {
         prefetchers.streams.copy_from_slice(&saved.streams);
         prefetchers.strides.copy_from_slice(&saved.strides);
         self.history = saved.history;
+        self.shared = saved.shared;
         self.last_page = None;
         true
     }

@@ -4,6 +4,11 @@
 //! replacement on, and clears the marks up to there (second chance). Using a marked entry changes nothing. `memory`
 //! has one of these for each level and each translation buffer.
 
+/// Ways from which on the place of a number is remembered.
+const MANY_WAYS: usize = 32;
+/// Numbers whose places are remembered; a power of two.
+const HINTS: usize = 256;
+
 /// The bit of an entry that marks it as used.
 const USED: u32 = 1;
 
@@ -25,6 +30,8 @@ pub(super) struct Sets {
     hands: Box<[u8]>,
     ways: usize,
     set_bits: u32,
+    /// By the lowest bits of a number, the place where it was found last, if there are many ways. Only for speed.
+    hints: Box<[u32]>,
 }
 
 impl Sets {
@@ -36,6 +43,10 @@ impl Sets {
             hands: vec![0; sets as usize].into(),
             ways: ways as usize,
             set_bits: sets.ilog2(),
+            hints: match ways as usize >= MANY_WAYS {
+                true => vec![0; HINTS].into(),
+                false => Box::default(),
+            },
         }
     }
 
@@ -79,8 +90,26 @@ impl Sets {
 
     /// Marks `number` as used, if it is there; returns its place.
     pub(super) fn touch(&mut self, number: u64) -> Option<usize> {
-        let place = self.find(number)?;
+        let place = match self.hints.is_empty() {
+            true => self.find(number)?,
+            false => self.find_hinted(number)?,
+        };
         self.entries[place] |= USED;
+        Some(place)
+    }
+
+    /// As [`find`](Self::find), first where the number was found last.
+    fn find_hinted(&mut self, number: u64) -> Option<usize> {
+        let hint = number as usize % HINTS;
+        let place = self.hints[hint] as usize;
+        // A number is only ever in its own set.
+        if place / self.ways == self.set(number)
+            && self.entries[place] & !USED == self.entry(number)
+        {
+            return Some(place);
+        }
+        let place = self.find(number)?;
+        self.hints[hint] = place as u32;
         Some(place)
     }
 

@@ -15,6 +15,7 @@ fn level(kib: u64, ways: u32, latency: u32, ticks: u64) -> CacheParameters {
             latency,
             line_ticks: ticks,
             miss_ticks: 2 * ticks,
+            shared_ticks: 0,
         },
     }
 }
@@ -27,6 +28,7 @@ fn parameters(lines: u32, strides: u32) -> MemoryParameters {
             latency: 300,
             line_ticks: 5000,
             miss_ticks: 9000,
+            shared_ticks: 2000,
         },
         translations: TranslationParameters {
             first: 4,
@@ -329,4 +331,33 @@ fn a_state_of_another_processor_is_refused() {
     let small = DataMemory::new(&parameters(0, 0)).saved();
     let mut zen5 = DataMemory::new(&Processor::built_in("zen5").unwrap().caches);
     assert!(!zen5.load(&small));
+}
+
+#[test]
+fn lines_cost_more_after_a_span_in_which_they_did_not_fit() {
+    let parameters = parameters(0, 0);
+    let own = parameters.cost_of(2);
+    let mut paths = shared::SharedPaths::default();
+    let costs = |paths: &shared::SharedPaths| {
+        let cost = paths.cost(2, own);
+        (cost.line_ticks, cost.miss_ticks)
+    };
+    // A span of 1000 cycles has room for 500 lines of 2000 ticks.
+    let mut after = |now, lines| {
+        paths.renew(&parameters, now, &[lines, 0, 0]);
+        costs(&paths)
+    };
+    assert_eq!(after(1000, 500), (5000, 9000));
+    assert_eq!(after(2000, 1000), (10_000, 10_000), "twice as many");
+    assert_eq!(after(3000, 500), (10_000, 10_000), "they fit now");
+    assert_eq!(after(4000, 400), (8000, 9000));
+    assert_eq!(after(5000, 10), (5000, 9000));
+    assert_eq!(after(7000, 2000), (10_000, 10_000), "a span of 2000 cycles");
+    assert_eq!(after(7001, u64::MAX), (1_000_000, 1_000_000), "the most");
+    assert_eq!(paths.dearest(), 1_000_000);
+    assert_eq!(
+        paths.cost(1, own),
+        own,
+        "the second level is each core's own"
+    );
 }

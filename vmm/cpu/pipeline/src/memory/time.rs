@@ -124,15 +124,16 @@ impl MissTime {
 }
 
 impl MemoryParameters {
-    /// The most ticks that an access to a line can take.
-    pub fn worst(&self) -> u64 {
+    /// The most ticks that an access to a line can take, if lines cost up to `shared` ticks on shared paths.
+    pub fn worst(&self, shared: u64) -> u64 {
         let all = (0..=self.levels.len()).map(|level| self.cost_of(level));
         let latency = all.clone().map(|cost| cost.latency).max().unwrap_or(0);
         let translation = self.translations.walk.max(self.translations.latency);
         let dearest = all
             .map(|cost| cost.miss_ticks.max(cost.line_ticks))
             .max()
-            .unwrap_or(0);
+            .unwrap_or(0)
+            .max(shared);
         let lines = u64::from(self.prefetch.lines) + u64::from(self.prefetch.strides) + 1;
         u64::from(latency + translation) * TICKS_PER_CYCLE + lines * dearest
     }

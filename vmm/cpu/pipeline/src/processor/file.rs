@@ -103,6 +103,7 @@ pub enum ProcessorError {
 struct FileTable {
     name: String,
     measured: String,
+    level: u32,
     core: CoreTable,
     memory: MemoryTable,
     string: StringTable,
@@ -340,6 +341,7 @@ impl Processor {
             name: table.name,
             origin: origin.to_owned(),
             measured: table.measured,
+            level: limits.within("level", table.level, 1, 4)?,
             digest: digest(text),
             core: limits.core(&table.core)?,
             memory: limits.memory(&table.memory)?,

@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use super::path::{PathEntry, PathSlot, Predictor, TaggedCounter};
+use super::path::{PathEntry, PathSlot, Predictor, TaggedCounter, TraceSegment};
 use super::{
     Context, Jumps, LineFilter, NarrowLines, PrivilegeView, SLOT_CLUSTER, STEPS, Slot, Slots, Tlb,
     Vector, WideLines,
@@ -242,6 +242,19 @@ pub(crate) const TRAIN_BACK: i32 = offset_of!(Context, train) as i32;
 pub(crate) const TRAIN_RAX: i32 = TRAIN_BACK + 8;
 /// The index of the counter.
 pub(crate) const TRAIN_INDEX: i32 = TRAIN_BACK + 16;
+/// The history at the head of a trace.
+pub(crate) const TRAIN_HISTORY: i32 = TRAIN_BACK + 24;
+
+/// The mask without so many of the lowest bits, fewer than [`HISTORY_BITS`](super::path::HISTORY_BITS).
+pub(crate) const fn history_mask(bits: u32) -> i32 {
+    (offset_of!(Context, history_masks) + bits as usize * 8) as i32
+}
+
+/// The mask without so many of the lowest bits, fewer than [`HISTORY_JUMPS`](super::path::HISTORY_JUMPS), of a counter.
+pub(crate) const fn counter_mask(bits: u32) -> i32 {
+    (offset_of!(Context, counter_masks) + bits as usize * 8) as i32
+}
+
 pub(crate) const TARGETS: i32 = predictor(offset_of!(Predictor, targets));
 pub(crate) const RETURNS: i32 = predictor(offset_of!(Predictor, returns));
 
@@ -263,6 +276,27 @@ pub(crate) const fn path_next(id: u32) -> i32 {
 
 pub(crate) const fn path_mispredicted(id: u32) -> i32 {
     path_slot(offset_of!(PathSlot, mispredicted), id)
+}
+
+pub(crate) const fn path_segments(id: u32) -> i32 {
+    path_slot(offset_of!(PathSlot, segments), id)
+}
+
+/// A field of the segment with this number, relative to the offset of a trace's first one.
+const fn segment(field: usize, number: usize) -> i32 {
+    (offset_of!(Context, trace_segments) + number * size_of::<TraceSegment>() + field) as i32
+}
+
+pub(crate) const fn segment_refund(number: usize) -> i32 {
+    segment(offset_of!(TraceSegment, refund), number)
+}
+
+pub(crate) const fn segment_next(number: usize) -> i32 {
+    segment(offset_of!(TraceSegment, next), number)
+}
+
+pub(crate) const fn segment_mispredicted(number: usize) -> i32 {
+    segment(offset_of!(TraceSegment, mispredicted), number)
 }
 
 /// A word of a path slot's content.

@@ -4,13 +4,18 @@
 //! updates the predictors at each jump. The engine fills slots, and saves predictors and path.
 
 /// Entries of the table of conditional jumps, of indirect jumps, and of the stack of returns; powers of two.
-pub const COUNTERS: usize = 1 << 14;
+pub const COUNTERS: usize = 2 << HISTORY_JUMPS;
 /// Entries of the table of conditional jumps that the counters predict wrongly; a power of two.
 pub const TAGGED: usize = 1 << 11;
+/// The last conditional jumps by which counters are selected.
+pub const HISTORY_JUMPS: usize = 14;
 /// See [`COUNTERS`].
 pub const TARGETS: usize = 1 << 10;
 /// See [`COUNTERS`].
 pub const RETURNS: usize = 1 << 5;
+
+/// Bits of the history on which predictions depend.
+pub const HISTORY_BITS: usize = 32;
 
 /// The highest value of a counter: a jump that is always taken.
 pub(crate) const TAKEN: u8 = 3;
@@ -31,9 +36,28 @@ pub struct PathSlot {
     pub next: u64,
     /// The context after the block if its last jump is mispredicted.
     pub mispredicted: u64,
-    /// The engine's number for the block after this context.
+    /// The engine's number for the block after this context; of a trace, for its first block.
+    pub edge: u64,
+    /// Byte offset of a trace's first segment in the table of segments; zero for another block.
+    pub segments: u64,
+}
+
+/// A block in a trace that was entered with a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct TraceSegment {
+    /// Added to the budget and to the count of instructions if the trace is left after the block.
+    pub refund: [i64; 2],
+    /// The context after the block.
+    pub next: u64,
+    /// The context after the block if its last jump is mispredicted.
+    pub mispredicted: u64,
+    /// The engine's number for the block after its context.
     pub edge: u64,
 }
+
+/// Number of segments; the first one is not used.
+pub const TRACE_SEGMENTS: usize = 1 << 16;
 
 /// Entries of the table of slots; a power of two.
 pub const PATH_ENTRIES: usize = 1 << 14;
@@ -89,7 +113,7 @@ pub struct Predictor {
     pub history: u64,
     /// The index of the last return address.
     pub top: u64,
-    /// Of conditional jumps, by RIP and history: taken from 2 on; with [`MARKED`].
+    /// Of conditional jumps, by the sum of a [`counter_term`] and the history: taken from 2 on; with [`MARKED`].
     pub counters: [u8; COUNTERS],
     /// Of conditional jumps that were mispredicted, by a hash of RIP and a longer history.
     pub tagged: [TaggedCounter; TAGGED],
@@ -113,6 +137,11 @@ impl Predictor {
 /// The number with which the history's hash of the jump at `rip` begins.
 pub fn jump_seed(rip: u64) -> u32 {
     (rip ^ rip >> 32) as u32
+}
+
+/// The term by which the jump at `rip` adds to the last [`HISTORY_JUMPS`] jumps for the index of its counter.
+pub fn counter_term(rip: u64) -> u64 {
+    jump_term(rip, COUNTERS / 2)
 }
 
 /// The term by which the jump at `rip` adds to the history for its index in a table of `entries`.

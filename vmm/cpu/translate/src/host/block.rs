@@ -11,7 +11,7 @@ use crate::guest::analyse::masked::is_masked;
 use crate::guest::decode::{GuestBlock, GuestInstruction};
 use crate::guest::mode::{Mode, Origin};
 use crate::host::allocation::Allocation;
-use crate::host::emit::Emitted;
+use crate::host::emit::{BlockSegment, Emitted, segments_of};
 
 /// A linked jump.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,8 @@ pub struct Block {
     pub rest: Box<[i32]>,
     /// Distance of each instruction from `rip`.
     pub offsets: Box<[i16]>,
+    /// The blocks of a trace.
+    pub segments: Box<[BlockSegment]>,
     /// The beginning of each instruction's host code (offset from `indirect_entry`), ascending.
     pub host_map: Box<[(u32, u16)]>,
     /// Its instructions with masked memory operands, by their number.
@@ -119,6 +121,10 @@ impl Block {
             counted: emitted.counted,
             rest: emitted.rest,
             offsets: guest.instructions.iter().map(offset).collect(),
+            segments: match placement.hot {
+                true => segments_of(guest).into(),
+                false => Box::default(),
+            },
             host_map: emitted.host_map,
             masked: masked_accesses(guest),
             incoming: Vec::new(),

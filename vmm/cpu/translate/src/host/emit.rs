@@ -15,7 +15,7 @@ use crate::guest::mode::{Mode, Pace};
 use crate::guest::size::{CodeSize, Nulls};
 use crate::host::allocation::Allocation;
 use crate::host::asm::{Asm, Hole};
-use crate::host::exit_stub::{CheckForm, ExitStub, ExitStubId, ExitStubKind};
+use crate::host::exit_stub::{ExitStub, ExitStubId, ExitStubKind};
 use crate::host::shared::{Character, SharedCode};
 use crate::prices::classes::Prices;
 
@@ -45,11 +45,18 @@ mod kept;
 mod legacy;
 /// Instructions that compute: on registers directly, on memory through a check.
 mod operands;
+/// The blocks of a trace.
+mod segments;
 /// System instructions that kernels and the C library's clocks execute often.
 mod system;
 /// Flags and results that an instruction leaves undefined.
 mod undefined;
 
+pub use flow::FoldedHistory;
+pub use segments::BlockSegment;
+pub(super) use segments::segments_of;
+
+use cold::{Cold, ColdKind};
 use deferred::Deferred;
 use guarded_loop::GuardedLoop;
 use held::{Held, Lending};
@@ -87,6 +94,8 @@ pub enum Tier<'a> {
     /// Accesses are checked in groups, with slots numbered from `first_slot` on, except those at
     /// the addresses in `scattered`.
     Hot {
+        /// Its path slot, under a processor model.
+        path: Option<u32>,
         /// Number of the first slot.
         first_slot: u32,
         /// Accesses that are checked by themselves.
@@ -104,52 +113,6 @@ pub enum Links {
     Cells(u64),
     /// Not linked: it goes through the jump cache.
     Cached,
-}
-
-/// Code placed after the block, out of the hot path.
-struct Cold {
-    hole: Hole,
-    kind: ColdKind,
-    index: u16,
-    /// The pending change of RSP there.
-    deferred: Deferred,
-    /// True if the flags are saved there.
-    flags_kept: bool,
-    /// True if it belongs to rounds that were counted together.
-    in_guarded_loop: bool,
-}
-
-enum ColdKind {
-    /// Leaves through an exit stub; with `restore`, restores RCX first.
-    Leave { kind: ExitStubKind, restore: bool },
-    /// A TLB miss; `body` is the hot code from the access to its end.
-    Miss {
-        size: u16,
-        write: bool,
-        form: CheckForm,
-        resume: u32,
-        body: (u32, u32),
-        restore: bool,
-    },
-    /// A jump to another block; linking patches `hole`.
-    Link { target: u64 },
-    /// A jump out of the middle of a run, which refunds the unexecuted instructions.
-    SideExit { target: u64 },
-    /// Not code: constants that are added to the halves of XMM31.
-    Pair { ticks: i32, instructions: i32 },
-    /// A return to another address than predicted; the target is in S0.
-    SideReturn,
-    /// An entry with another context than the slot's; `resume` is after the check.
-    Path { slot: u32, resume: u32 },
-    /// A counter that did not expect a conditional jump's direction with certainty.
-    Train {
-        slot: u32,
-        rip: u64,
-        taken: bool,
-        resume: u32,
-    },
-    /// A group's slot that does not cover its addresses; `resume` is after the check.
-    Group { group: usize, resume: u32 },
 }
 
 /// Translates decoded blocks to host code, one after the other.
@@ -178,6 +141,12 @@ pub struct Emitter {
     follows_path: bool,
     /// The block's path slot, if it takes time under a processor model.
     path_slot: Option<u32>,
+    /// The blocks of a trace.
+    segments: Vec<BlockSegment>,
+    /// Jumps of the trace that are not in the history yet.
+    folded: FoldedHistory,
+    /// True if flags are dead after the present instruction.
+    dead_after: bool,
     /// True if approximations are the host's.
     host_results: bool,
     /// The tables in which accesses are checked line by line, for a cache model.
@@ -240,6 +209,9 @@ impl Emitter {
             prices: None,
             follows_path: false,
             path_slot: None,
+            segments: Vec::new(),
+            folded: FoldedHistory::default(),
+            dead_after: false,
             host_results: false,
             lines: None,
             rest: Vec::new(),
@@ -313,26 +285,35 @@ impl Emitter {
                 self.plan_keeping(run, &dead);
                 self.keep_over(0);
                 if self.follows_path {
-                    self.check_path(heat, dead[0]);
-                } else if let Some(heat) = heat {
+                    self.check_path(heat, dead[0], self.asm.address_of(entry));
+                }
+                // With caches, exits for misses would cost more in hot code than it saves.
+                let counts = mode.pace == Pace::Full && self.lines.is_none();
+                if let Some(heat) = heat.filter(|_| counts) {
                     self.count_run(heat, dead[0]);
                 }
             }
             Tier::Hot {
+                path,
                 first_slot,
                 scattered,
             } => {
+                self.segments.extend(segments_of(block));
                 self.plan_checks(run, &dead, scattered);
                 self.first_slot = first_slot;
                 self.allocation.lent = self.lend(block);
                 self.allocate();
-                self.itself = Some((block.rip, self.asm.here()));
+                let again = self.asm.here();
+                self.itself = Some((block.rip, again));
+                if self.follows_path {
+                    self.check_path(path, dead[0], again);
+                }
                 if let Some(rounds) = self.plan_guarded_loop(block, dead[0]) {
                     let failed = self.begin_guarded_loop(rounds);
                     self.body(block, &dead);
                     self.end_guarded_loop(failed);
                 }
-                if self.keeps.checks {
+                if self.keeps.checks && !self.flags_kept {
                     self.keep_flags();
                 }
             }
@@ -360,6 +341,8 @@ impl Emitter {
     fn body(&mut self, block: &GuestBlock, dead: &[bool]) {
         for (index, guest) in block.instructions.iter().enumerate() {
             self.index = index as u16;
+            let behind = if index + 1 < dead.len() { index + 1 } else { 0 };
+            self.dead_after = dead[behind] && (behind > 0 || block.loops);
             self.host_map.push((self.asm.offset(), self.index));
             for group in 0..self.plan.groups.len() {
                 if self.plan.groups[group].at == index && !self.covered(group) {
@@ -416,6 +399,9 @@ impl Emitter {
         self.counted = if free { 0 } else { length };
         self.add_up(block);
         self.plan = GroupPlan::default();
+        self.path_slot = None;
+        self.segments.clear();
+        self.folded = FoldedHistory::default();
         self.held = [None; 2];
         self.itself = None;
         self.allocation = Allocation {

@@ -79,8 +79,14 @@ pub enum ExitStubKind {
     },
     /// The block has run so often that a better translation is worthwhile.
     Hot,
-    /// The block is not entered with the context of its path slot.
-    Path,
+    /// The block is not entered with the context of its path slot. It begins `again` at this host address.
+    Path {
+        /// Host address before the check of the context.
+        again: u64,
+    },
+    /// An access of a trace that must run by itself: it is the next one, and its block has begun under a processor
+    /// model.
+    Apart,
     /// A group's slot whose check did not find the `span` bytes at the address in S0 in the TLB.
     /// Continues at `resume`, with the address in S0, once they are in the TLB.
     Group {

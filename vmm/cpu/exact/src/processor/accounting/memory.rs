@@ -5,7 +5,7 @@
 //! cleared with the mark. `memory::misses` calls this.
 
 use belljar_pipeline::memory::{
-    DataMemory, LineAccess, LineFound, MissMoment, MissTime, SavedMemory, TimeSpent,
+    DataMemory, LineAccess, LineFound, MissMoment, MissTime, MovedLines, SavedMemory, TimeSpent,
 };
 use belljar_pipeline::processor::MemoryParameters;
 use belljar_translate::context::{LineFilter, WideLines};
@@ -21,6 +21,11 @@ pub(crate) struct SavedMisses {
     memory: SavedMemory,
     time: MissTime,
     spent: TimeSpent,
+}
+
+/// Ticks as they are compared with a budget.
+fn bounded(ticks: u64) -> i64 {
+    ticks.min(i64::MAX as u64 / 4) as i64
 }
 
 /// A vCPU's caches and memory.
@@ -42,7 +47,7 @@ impl MemoryModel {
         Self {
             time: MissTime::default(),
             spent: TimeSpent::default(),
-            worst: parameters.worst().min(i64::MAX as u64 / 4) as i64,
+            worst: bounded(memory.worst()),
             entries: vec![[0; TABLES]; memory.first_places()].into(),
             parameters: parameters.clone(),
             memory,
@@ -133,6 +138,17 @@ impl MemoryModel {
         }
     }
 
+    /// The cycle since which lines on shared paths are counted, and their numbers.
+    pub(crate) fn moved_lines(&self) -> (u64, MovedLines) {
+        self.memory.moved_lines()
+    }
+
+    /// Begins the next span of shared paths at cycle `now`, after one in which all cores moved `total` lines.
+    pub(crate) fn share_paths(&mut self, now: u64, total: &MovedLines) {
+        self.memory.share_paths(now, total);
+        self.worst = bounded(self.memory.worst());
+    }
+
     pub(crate) fn saved(&self) -> SavedMisses {
         SavedMisses {
             memory: self.memory.saved(),
@@ -146,7 +162,9 @@ impl MemoryModel {
     pub(crate) fn load(&mut self, saved: &SavedMisses) -> bool {
         self.time = saved.time;
         self.spent = saved.spent;
-        self.memory.load(&saved.memory)
+        let fits = self.memory.load(&saved.memory);
+        self.worst = bounded(self.memory.worst());
+        fits
     }
 
     /// Words that determine later times, for comparisons of states.

@@ -48,6 +48,8 @@ pub(crate) struct PathModel {
     processor: Arc<Processor>,
     /// The charged instruction, while it runs by itself.
     pub running: Option<PathPosition>,
+    /// Number of the first unused segment of traces; those before it may belong to slots.
+    pub segments: usize,
     /// iced's options under which blocks are decoded.
     decoder_options: u32,
 }
@@ -58,6 +60,7 @@ impl PathModel {
             paths: Paths::new(processor.clone()),
             processor: processor.clone(),
             running: None,
+            segments: 1,
             decoder_options,
         }
     }

@@ -6,7 +6,7 @@ use belljar_cpu::{InstructionSet, PAGE_SIZE, Registers};
 use belljar_pipeline::paths::{BlockSource, Paths, TimingBlockId};
 use belljar_pipeline::processor::Processor;
 use belljar_translate::context::path::{
-    COUNTERS, MARKED, RETURNS, TAGGED, TARGETS, jump_seed, jump_term,
+    COUNTERS, HISTORY_JUMPS, MARKED, RETURNS, TAGGED, TARGETS, counter_term, jump_seed, jump_term,
 };
 use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_INSTRUCTIONS, decode, options};
 use belljar_translate::guest::features::Features;
@@ -190,7 +190,8 @@ impl PlainPath {
 
     /// Updates the counters of a conditional jump; returns true if it was predicted.
     fn conditional(&mut self, rip: u64, taken: bool) -> bool {
-        let at = (self.history.wrapping_add(jump_term(rip, COUNTERS))) as usize % COUNTERS;
+        let last = self.history % (1 << HISTORY_JUMPS);
+        let at = (last + counter_term(rip)) as usize;
         let (before, marked) = (self.counters[at] & 3, self.counters[at] & MARKED);
         let moved = |counter: u8, most: u8| match taken {
             true => (counter + 1).min(most),

@@ -320,7 +320,17 @@ fn a_processor_takes_the_same_time_however_a_program_is_stopped() {
         has_memory: true,
     };
     let set = InstructionSet::default();
-    try_all(&Model { timing, set }, 12);
+    let model = |timing| Model {
+        timing,
+        set: set.clone(),
+    };
+    let core = Timing {
+        has_memory: false,
+        ..timing.clone()
+    };
+    try_all(&model(timing), 12);
+    let hot = try_all(&model(core), 12);
+    assert!(hot > 3 || is_pooled(), "only {hot} runs had hot code");
 }
 
 /// The same with the counter in memory, and with caches.

@@ -40,6 +40,8 @@ struct LevelTable {
     latency: u32,
     line_ticks: u32,
     miss_ticks: u32,
+    #[serde(default)]
+    shared_ticks: u32,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +50,8 @@ struct CostTable {
     latency: u32,
     line_ticks: u32,
     miss_ticks: u32,
+    #[serde(default)]
+    shared_ticks: u32,
 }
 
 /// `[tlb]`.
@@ -106,17 +110,21 @@ impl Limits<'_> {
                 continue;
             };
             let cost = [level.latency, level.line_ticks, level.miss_ticks];
+            let shared = level.shared_ticks;
+            if *name == "l2" && shared > 0 {
+                self.within("caches.l2.shared-ticks", shared, 0, 0)?;
+            }
             levels.push(CacheParameters {
                 bytes: self.kib(name, level.kib, level.ways)?,
                 ways: level.ways,
-                cost: self.line_cost(name, cost)?,
+                cost: self.line_cost(name, cost, shared)?,
             });
         }
         let memory = &caches.memory;
         let cost = [memory.latency, memory.line_ticks, memory.miss_ticks];
         Ok(MemoryParameters {
             levels,
-            beyond: self.line_cost("memory", cost)?,
+            beyond: self.line_cost("memory", cost, memory.shared_ticks)?,
             translations: self.translations(tlb)?,
             prefetch: PrefetchParameters {
                 lines: self.within("prefetch.lines", prefetch.lines, 0, 64)?,
@@ -153,6 +161,7 @@ impl Limits<'_> {
         &self,
         name: &str,
         [latency, line, miss]: [u32; 3],
+        shared: u32,
     ) -> Result<LineCost, ProcessorError> {
         let key = |part| format!("caches.{name}.{part}");
         Ok(LineCost {
@@ -161,6 +170,7 @@ impl Limits<'_> {
             miss_ticks: self
                 .within(&key("miss-ticks"), miss, line, 1_000_000)?
                 .into(),
+            shared_ticks: self.within(&key("shared-ticks"), shared, 0, line)?.into(),
         })
     }
 

@@ -111,3 +111,25 @@ fn a_wrong_value_is_named_with_file_key_value_and_limit() {
     assert!(parse("").is_err());
     assert!(parse("\u{0}").is_err());
 }
+
+#[test]
+fn levels_and_shared_paths_have_limits() {
+    for (from, to, named) in [
+        (
+            "level = 4",
+            "level = 5",
+            "p.toml: level = 5 is out of range (1 to 4)",
+        ),
+        ("level = 4", "", "level"),
+        (
+            "shared-ticks = 3300",
+            "shared-ticks = 5301",
+            "caches.memory.shared-ticks = 5301 is out of range (0 to 5300)",
+        ),
+    ] {
+        let error = parse(&ZEN5.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(named), "{from} -> {to}: {error}");
+    }
+    let parsed = parse(&ZEN5.replace(", shared-ticks = 3300", "")).unwrap();
+    assert_eq!(parsed.caches.beyond.shared_ticks, 0);
+}

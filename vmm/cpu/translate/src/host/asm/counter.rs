@@ -19,6 +19,12 @@ impl Asm {
         self.imm32(disp);
     }
 
+    /// `vpaddq xmm31, xmm31, gs:[disp + S1]` (AVX-512VL).
+    pub(crate) fn add_table_pair_to_xmm31(&mut self, disp: i32) {
+        self.bytes(&[0x65, 0x62, 0x41, 0x85, 0x00, 0xd4, 0xbf]);
+        self.imm32(disp);
+    }
+
     /// `vmovdqu64 xmm30, gs:[disp + S0]` (AVX-512VL).
     pub(crate) fn load_entry_to_xmm30(&mut self, disp: i32) {
         self.bytes(&[0x65, 0x62, 0x41, 0xfe, 0x08, 0x6f, 0xb6]);

@@ -52,6 +52,27 @@ impl Asm {
         self.imm32(disp);
     }
 
+    /// `cmp byte gs:[disp + S1], value`.
+    pub(crate) fn cmp_counter(&mut self, disp: i32, value: u8) {
+        self.bytes(&[0x65, 0x41, 0x80, 0xbf]);
+        self.imm32(disp);
+        self.bytes(&[value]);
+    }
+
+    /// `cmp byte gs:[disp], value`.
+    pub(crate) fn cmp_byte(&mut self, disp: i32, value: u8) {
+        self.bytes(&[0x65, 0x80, 0x3c, 0x25]);
+        self.imm32(disp);
+        self.bytes(&[value]);
+    }
+
+    /// `movzx ecx, byte gs:[disp]`.
+    pub(crate) fn load_byte_at_to_rcx(&mut self, disp: i32) {
+        self.wrote(RCX);
+        self.bytes(&[0x65, 0x0f, 0xb6, 0x0c, 0x25]);
+        self.imm32(disp);
+    }
+
     /// `inc byte gs:[disp + S1]`, or `dec`.
     pub(crate) fn step_counter(&mut self, disp: i32, up: bool) {
         let reg = u8::from(!up) << 3;

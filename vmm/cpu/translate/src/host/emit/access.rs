@@ -221,6 +221,7 @@ impl Emitter {
             index: self.index,
             deferred: self.deferred,
             flags_kept: self.flags_kept,
+            folded: self.folded,
             in_guarded_loop: self.guarded_loop.is_some(),
             kind: ColdKind::Miss {
                 size,

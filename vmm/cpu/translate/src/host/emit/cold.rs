@@ -4,11 +4,61 @@
 //! unexecuted instructions, and restore the flags if they are saved. `emit` calls `emit_cold` once
 //! per block.
 
-use super::{Cold, ColdKind, Emitter, Links};
+use super::deferred::Deferred;
+use super::flow::{JumpPlace, PredictedJump};
+use super::{Emitter, FoldedHistory, Links};
 use crate::context::at;
 use crate::host::asm::{Hole, RCX, S0, S1};
 use crate::host::cache::CELL_BYTES;
 use crate::host::exit_stub::{CheckForm, ExitStub, ExitStubId, ExitStubKind, Refill};
+
+/// Code placed after the block, out of the hot path.
+pub(super) struct Cold {
+    pub(super) hole: Hole,
+    pub(super) kind: ColdKind,
+    pub(super) index: u16,
+    /// The pending change of RSP there.
+    pub(super) deferred: Deferred,
+    /// True if the flags are saved there.
+    pub(super) flags_kept: bool,
+    /// Jumps of the trace that are not in the history there.
+    pub(super) folded: FoldedHistory,
+    /// True if it belongs to rounds that were counted together.
+    pub(super) in_guarded_loop: bool,
+}
+
+/// The kind of such code.
+pub(super) enum ColdKind {
+    /// Leaves through an exit stub; with `restore`, restores RCX first.
+    Leave { kind: ExitStubKind, restore: bool },
+    /// A TLB miss; `body` is the hot code from the access to its end.
+    Miss {
+        size: u16,
+        write: bool,
+        form: CheckForm,
+        resume: u32,
+        body: (u32, u32),
+        restore: bool,
+    },
+    /// A jump to another block; linking patches `hole`.
+    Link { target: u64 },
+    /// A jump out of the middle of a run, which refunds the unexecuted instructions.
+    SideExit { target: u64 },
+    /// The same under a processor model, where it is the conditional jump at `rip`.
+    PathExit { rip: u64, taken: bool, target: u64 },
+    /// A mispredicted return in the middle of a trace; the target is in S0.
+    WrongReturn,
+    /// Not code: constants that are added to the halves of XMM31.
+    Pair { ticks: i32, instructions: i32 },
+    /// A return to another address than predicted; the target is in S0.
+    SideReturn,
+    /// An entry with another context than the slot's; `resume` is after the check, `again` before it.
+    Path { slot: u32, resume: u32, again: u64 },
+    /// A counter that did not expect a conditional jump's direction with certainty.
+    Train { jump: PredictedJump, resume: u32 },
+    /// A group's slot that does not cover its addresses; `resume` is after the check.
+    Group { group: usize, resume: u32 },
+}
 
 /// The exit stubs of the block being emitted.
 struct ExitStubs {
@@ -42,6 +92,7 @@ impl Emitter {
                 self.index = cold.index;
                 self.deferred = cold.deferred;
                 self.flags_kept = cold.flags_kept;
+                self.folded = cold.folded;
                 self.asm.land(cold.hole);
                 self.emit_one(cold, &mut sites);
             }
@@ -62,10 +113,29 @@ impl Emitter {
                 self.leave_guarded_loop(cold.in_guarded_loop);
                 self.jump_to_guest(target);
             }
+            ColdKind::PathExit { rip, taken, target } => {
+                self.leave_segment(false);
+                self.settle_history();
+                self.predict_jump(PredictedJump {
+                    rip,
+                    taken,
+                    place: JumpPlace::BehindTrace,
+                });
+                self.jump_to_guest(target);
+            }
             ColdKind::SideReturn => {
                 self.asm.mov(RCX, S1);
+                if usize::from(self.index) + 1 < self.rips.len() {
+                    self.leave_segment(false);
+                }
                 self.give_back(cold.index + 1);
                 self.leave_guarded_loop(cold.in_guarded_loop);
+                self.jump_cached();
+            }
+            ColdKind::WrongReturn => {
+                self.asm.load(RCX, at::BORROWED);
+                self.leave_segment(true);
+                self.count_misprediction(S1);
                 self.jump_cached();
             }
             ColdKind::Pair {
@@ -75,18 +145,17 @@ impl Emitter {
                 self.asm.bytes(&i64::from(ticks).to_le_bytes());
                 self.asm.bytes(&i64::from(instructions).to_le_bytes());
             }
-            ColdKind::Path { slot, resume } => {
+            ColdKind::Path {
+                slot,
+                resume,
+                again,
+            } => {
                 for missed in self.other_path(slot, resume) {
                     self.asm.land(missed);
                 }
-                self.leave(ExitStubKind::Path, sites);
+                self.leave(ExitStubKind::Path { again }, sites);
             }
-            ColdKind::Train {
-                slot,
-                rip,
-                taken,
-                resume,
-            } => self.train(slot, rip, taken, resume),
+            ColdKind::Train { jump, resume } => self.train(jump, resume),
             ColdKind::Group { group, resume } => {
                 self.cold_check(group, resume, cold.in_guarded_loop, sites);
             }
@@ -170,16 +239,11 @@ impl Emitter {
             self.cold_group(group, resume)
         };
         self.asm.land(exits.crosses);
-        let missed_kept = self.flags_kept;
-        self.end_kept_flags();
-        self.give_back(self.index);
-        self.leave_guarded_loop(in_guarded_loop);
-        self.release();
-        let hole = self.asm.jump();
-        self.asm.land(hole);
-        let target = self.rips[self.index as usize];
-        self.link_stub(hole, target, true, sites);
-        self.flags_kept = missed_kept;
+        if self.path_slot.is_some() {
+            self.leave(ExitStubKind::Apart, sites);
+        } else {
+            self.continue_plainly(in_guarded_loop, sites);
+        }
         for hole in exits.missed {
             self.asm.land(hole);
         }
@@ -203,6 +267,20 @@ impl Emitter {
             write: described.write,
         };
         self.leave(ExitStubKind::Refilled(refill), sites);
+    }
+
+    /// Continues with plain code at the present instruction.
+    fn continue_plainly(&mut self, in_guarded_loop: bool, sites: &mut ExitStubs) {
+        let missed_kept = self.flags_kept;
+        self.end_kept_flags();
+        self.give_back(self.index);
+        self.leave_guarded_loop(in_guarded_loop);
+        self.release();
+        let hole = self.asm.jump();
+        self.asm.land(hole);
+        let target = self.rips[self.index as usize];
+        self.link_stub(hole, target, true, sites);
+        self.flags_kept = missed_kept;
     }
 
     fn cold_miss(&mut self, miss: &Miss, sites: &mut ExitStubs) {

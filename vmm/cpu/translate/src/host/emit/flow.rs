@@ -16,6 +16,8 @@ use crate::host::stubs::{distance_to_rcx, jump_cached, jump_cached_to};
 
 /// Updates of branch predictors.
 mod predict;
+pub use predict::FoldedHistory;
+pub(super) use predict::{JumpPlace, PredictedJump};
 
 const PAGE_SHIFT: u32 = 12;
 
@@ -24,6 +26,7 @@ impl Emitter {
     pub(super) fn jump_to_guest(&mut self, target: u64) {
         self.end_kept_flags();
         self.catch_up();
+        self.settle_history();
         let itself = self.itself.filter(|&(rip, _)| rip == target);
         match (self.guarded_loop.as_ref().map(GuardedLoop::body), itself) {
             (Some(body), Some((_, entry))) => return self.end_round(body, entry),
@@ -67,6 +70,7 @@ impl Emitter {
     pub(super) fn jump_cached(&mut self) {
         self.end_kept_flags();
         self.catch_up();
+        self.settle_history();
         if !self.jumps_by_cache() {
             self.asm.jump_to(self.shared.unknown);
             return;
@@ -77,6 +81,7 @@ impl Emitter {
 
     pub(super) fn jump_if(&mut self, instruction: &Instruction) {
         let target = instruction.near_branch_target();
+        self.settle_history();
         let taken = if instruction.is_jcc_short_or_near() {
             self.asm.jump_if(condition_nibble(instruction))
         } else {
@@ -85,8 +90,13 @@ impl Emitter {
         let predicted = self
             .path_slot
             .filter(|_| instruction.is_jcc_short_or_near());
-        if let Some(slot) = predicted {
-            self.predict_jump(slot, instruction.ip(), false);
+        let jump = |taken| PredictedJump {
+            rip: instruction.ip(),
+            taken,
+            place: JumpPlace::Last,
+        };
+        if predicted.is_some() {
+            self.predict_jump(jump(false));
         }
         self.jump_to_guest(instruction.next_ip());
         let usual = self.allocation.is_usual() && self.guarded_loop.is_none();
@@ -95,8 +105,8 @@ impl Emitter {
             self.link_from(taken, target);
         } else {
             self.asm.land(taken);
-            if let Some(slot) = predicted {
-                self.predict_jump(slot, instruction.ip(), true);
+            if predicted.is_some() {
+                self.predict_jump(jump(true));
             }
             self.jump_to_guest(target);
         }
@@ -124,13 +134,27 @@ impl Emitter {
     /// A conditional jump in the middle of a run: one branch stays in the run, the other leaves it.
     pub(super) fn side_exit(&mut self, instruction: &Instruction, follow: Follow) {
         let condition = condition_nibble(instruction);
-        let (condition, target) = if follow == Follow::Taken {
-            (condition ^ 1, instruction.next_ip())
+        let (taken, not) = (instruction.near_branch64(), instruction.next_ip());
+        let (condition, target, next) = if follow == Follow::Taken {
+            (condition ^ 1, not, taken)
         } else {
-            (condition, instruction.near_branch64())
+            (condition, taken, not)
         };
         let hole = self.asm.jump_if(condition);
-        self.put_off(hole, ColdKind::SideExit { target });
+        if self.path_slot.is_none() {
+            return self.put_off(hole, ColdKind::SideExit { target });
+        }
+        let rip = instruction.ip();
+        let kind = ColdKind::PathExit {
+            rip,
+            taken: follow != Follow::Taken,
+            target,
+        };
+        self.put_off(hole, kind);
+        let taken = follow == Follow::Taken;
+        let place = JumpPlace::InTrace { next };
+        self.predict_in_trace(PredictedJump { rip, taken, place });
+        self.folded.push(taken);
     }
 
     pub(super) fn put_off(&mut self, hole: Hole, kind: ColdKind) {
@@ -140,6 +164,7 @@ impl Emitter {
             index: self.index,
             deferred: self.deferred,
             flags_kept: self.flags_kept,
+            folded: self.folded,
             in_guarded_loop: self.guarded_loop.is_some(),
         });
     }
@@ -179,7 +204,7 @@ impl Emitter {
         self.move_stack(8 + extra);
         self.end_access(access);
         if self.follows_path {
-            self.predict_return();
+            self.predict_return(matches!(follow, Follow::Return(_)));
         }
         match follow {
             Follow::Return(expected) => self.expect_return(expected),

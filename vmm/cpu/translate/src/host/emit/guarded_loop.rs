@@ -67,6 +67,7 @@ impl Emitter {
         let possible = flags_dead
             && self.counted > 0
             && self.rest.is_empty()
+            && !self.follows_path
             && run.iter().all(is_plain)
             && run.last().is_some_and(|last| leads_to(last, block));
         if !possible {

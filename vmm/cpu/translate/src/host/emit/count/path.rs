@@ -7,7 +7,7 @@ use super::super::{ColdKind, Emitter};
 use crate::context::path::{PATH_ENTRIES, PathEntry, PathSlot, entry_terms};
 use crate::context::{PIECE_SLOT, at};
 use crate::guest::mode::Pace;
-use crate::host::asm::{Hole, S0, S1};
+use crate::host::asm::{Hole, RCX, S0, S1};
 use crate::host::exit_stub::ExitStubKind;
 use crate::host::shared::Counter;
 
@@ -15,9 +15,9 @@ use crate::host::shared::Counter;
 const CONDITION_NOT_EQUAL: u8 = 5;
 
 impl Emitter {
-    /// Leaves unless the present context is the block's slot's. Afterwards, live flags are saved.
-    pub(in super::super) fn check_path(&mut self, heat: Option<u32>, flags_dead: bool) {
-        self.path_slot = None;
+    /// Leaves unless the present context is the slot's. Afterwards, live flags are saved. The block begins `again`
+    /// at this address when the slot is filled.
+    pub(in super::super) fn check_path(&mut self, heat: Option<u32>, flags_dead: bool, again: u64) {
         if self.free {
             return;
         }
@@ -32,13 +32,59 @@ impl Emitter {
         let Some(slot) = heat else {
             // Without a slot, it never runs as a whole.
             let hole = self.asm.jump();
-            return self.leave_from(hole, ExitStubKind::Path, false);
+            return self.leave_from(hole, ExitStubKind::Path { again }, false);
         };
         self.asm.load(S1, at::PATH);
         self.asm.cmp_slot(S1, at::path_expected(slot));
         let hole = self.asm.jump_if(CONDITION_NOT_EQUAL);
         let resume = self.asm.offset();
-        self.put_off(hole, ColdKind::Path { slot, resume });
+        let kind = ColdKind::Path {
+            slot,
+            resume,
+            again,
+        };
+        self.put_off(hole, kind);
+    }
+
+    /// Leaves the trace after its block with the present instruction: refunds later blocks, and makes the context after
+    /// the block the present one. Changes no flag, and no register but S1.
+    pub(in super::super) fn leave_segment(&mut self, mispredicted: bool) {
+        let Some(slot) = self.path_slot else {
+            return;
+        };
+        let number = self.segment();
+        let refund = at::segment_refund(number);
+        self.asm.load(S1, at::path_segments(slot));
+        if self.counter() == Counter::Xmm31 {
+            self.asm.add_table_pair_to_xmm31(refund);
+        } else {
+            self.asm.store(at::BORROWED, RCX);
+            for (counter, by) in [(at::COUNT, refund), (at::RETIRED, refund + 8)] {
+                self.asm.load_table(RCX, by);
+                self.asm.load(S1, counter);
+                self.asm.lea_sum(S1, S1, RCX, 0);
+                self.asm.store(counter, S1);
+                self.asm.load(S1, at::path_segments(slot));
+            }
+            self.asm.load(RCX, at::BORROWED);
+        }
+        let end = match mispredicted {
+            true => at::segment_mispredicted(number),
+            false => at::segment_next(number),
+        };
+        self.asm.load_table(S1, end);
+        self.asm.store(at::PATH, S1);
+    }
+
+    /// The last jump of a trace's block was mispredicted, and the trace was left. S1 changes.
+    pub(in super::super) fn mispredict_segment(&mut self) {
+        let Some(slot) = self.path_slot else {
+            return;
+        };
+        self.asm.load(S1, at::path_segments(slot));
+        self.asm
+            .load_table(S1, at::segment_mispredicted(self.segment()));
+        self.asm.store(at::PATH, S1);
     }
 
     /// Fills the slot with the content for the present context, which S1 holds, and continues at `resume`. Returns the

@@ -10,6 +10,8 @@ use belljar_exact_testing::bare::{CODE, DATA, Guest, HANDLERS, RAM_BYTES, assemb
 use belljar_pipeline::processor::Processor;
 use iced_x86::code_asm::*;
 
+mod traces;
+
 const PAGE: u64 = 4096;
 const PORT: i32 = 0x80;
 
