@@ -72,7 +72,8 @@ impl ExactVcpu {
     pub(crate) fn touch_pieces(
         &mut self,
         pieces: &[Piece; 2],
-        (linear, write): (u64, bool),
+        linear: u64,
+        write: bool,
         site: Option<BlockSite>,
     ) {
         if !self.has_caches() {
@@ -133,7 +134,7 @@ impl ExactVcpu {
             Payment::IfCovered(_) if !self.covers(pieces) => return false,
             Payment::IfCovered(site) | Payment::Due(site) => site,
         };
-        self.touch_pieces(pieces, access, Some(site));
+        self.touch_pieces(pieces, access.0, access.1, Some(site));
         true
     }
 
@@ -229,7 +230,7 @@ impl ExactVcpu {
         match (memory, place) {
             (Some(memory), Some(place)) => {
                 let tables = &mut self.context.wide_lines;
-                memory.show(place, (start, host), (user, write), tables);
+                memory.show(place, start, host, user, write, tables);
             }
             (Some(_), None) => {}
             (None, _) => {

@@ -93,16 +93,18 @@ impl Guest {
     pub fn with_ratio(code: &[u8], ratio: CyclesPerInstruction) -> Self {
         Self::build(
             code,
-            (ratio, None),
+            ratio,
+            None,
             &InstructionSet::default(),
-            (RAM_BYTES, false),
+            RAM_BYTES,
+            false,
         )
     }
 
     /// A guest whose processor has `set`, under the time model `timing`.
     pub fn with_timing(code: &[u8], timing: Timing, set: &InstructionSet) -> Self {
-        let time = (CyclesPerInstruction::default(), Some(timing));
-        Self::build(code, time, set, (RAM_BYTES, false))
+        let ratio = CyclesPerInstruction::default();
+        Self::build(code, ratio, Some(timing), set, RAM_BYTES, false)
     }
 
     /// A guest whose processor has `set`, with all of its state enabled.
@@ -131,8 +133,8 @@ impl Guest {
             code.clear();
         }
         code.extend_from_slice(&[0xe6, 0x80]);
-        let time = (CyclesPerInstruction::default(), None);
-        let mut guest = Self::build(&code, time, set, (ram_bytes, host_results));
+        let ratio = CyclesPerInstruction::default();
+        let mut guest = Self::build(&code, ratio, None, set, ram_bytes, host_results);
         let exit = guest.run(100);
         assert!(matches!(exit, Exit::PioWrite { .. }), "{exit:?}");
         guest
@@ -140,9 +142,11 @@ impl Guest {
 
     fn build(
         code: &[u8],
-        (ratio, timing): (CyclesPerInstruction, Option<Timing>),
+        ratio: CyclesPerInstruction,
+        timing: Option<Timing>,
         set: &InstructionSet,
-        (ram_bytes, host_results): (usize, bool),
+        ram_bytes: usize,
+        host_results: bool,
     ) -> Self {
         let ram = guest_ram(&[(0, ram_bytes)]).unwrap();
         write_tables(&ram);
@@ -412,9 +416,9 @@ impl Guest {
 
     /// The same for a guest that halts, with the host's undefined flags.
     pub fn protected_as_host() -> Self {
-        let time = (CyclesPerInstruction::default(), None);
+        let ratio = CyclesPerInstruction::default();
         let set = InstructionSet::default();
-        Self::build(&[0xf4], time, &set, (RAM_BYTES, true)).into_protected()
+        Self::build(&[0xf4], ratio, None, &set, RAM_BYTES, true).into_protected()
     }
 
     fn into_protected(self) -> Self {

@@ -347,8 +347,10 @@ impl Processor {
             memory: limits.memory(&table.memory)?,
             text: repeated,
             caches: limits.caches(
-                (&table.caches, &table.tlb),
-                (&table.prefetch, &table.overlap),
+                &table.caches,
+                &table.tlb,
+                &table.prefetch,
+                &table.overlap,
                 table.core.window,
             )?,
             costs: SharedCosts::default(),

@@ -23,7 +23,7 @@ impl ExactVcpu {
         user: bool,
     ) -> Result<(), Fault> {
         let pieces = self.pieces(linear, data.len(), true, user)?;
-        self.touch_pieces(&pieces, (linear, true), None);
+        self.touch_pieces(&pieces, linear, true, None);
         self.write_pieces(&pieces, data);
         Ok(())
     }
@@ -49,7 +49,7 @@ impl ExactVcpu {
         user: bool,
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, into.len(), false, user)?;
-        self.touch_pieces(&pieces, (linear, false), None);
+        self.touch_pieces(&pieces, linear, false, None);
         self.read_pieces(&pieces, into, true)
     }
 

@@ -110,8 +110,10 @@ impl MemoryModel {
     pub(crate) fn show(
         &mut self,
         place: usize,
-        (linear, host): (u64, u64),
-        (user, write): (bool, bool),
+        linear: u64,
+        host: u64,
+        user: bool,
+        write: bool,
         tables: &mut Tables,
     ) {
         let number = usize::from(user) * 2 + usize::from(write);

@@ -63,7 +63,7 @@ fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), Ice
         22 => a.mov(byte_ptr(rsi + (step.3 & 0x7f)), ah),
         23 => a.lahf(),
         24 => a.add(rsi, 8),
-        25..29 => on_the_stack(a, step, (to, from)),
+        25..29 => on_the_stack(a, step, to, from),
         _ => a.cmovl(to, from),
     }
 }
@@ -72,7 +72,8 @@ fn emit(a: &mut CodeAssembler, step: &Step, callee: CodeLabel) -> Result<(), Ice
 fn on_the_stack(
     a: &mut CodeAssembler,
     step: &Step,
-    (to, from): (AsmRegister64, AsmRegister64),
+    to: AsmRegister64,
+    from: AsmRegister64,
 ) -> Result<(), IcedError> {
     a.push(to)?;
     match step.0 % 30 {
@@ -156,7 +157,7 @@ struct Run {
 
 /// Runs to the HLT of the program or of a fault, recording the state at multiples of `keep`. At
 /// each stop another processor takes over if it `moves`.
-fn run(code: &[u8], (step, moves): (u64, bool), keep: u64, seed: u64) -> Run {
+fn run(code: &[u8], step: u64, moves: bool, keep: u64, seed: u64) -> Run {
     let mut guest = Guest::new(code);
     let mut registers = guest.vcpu.registers();
     for (number, value) in registers.gpr.iter_mut().enumerate() {
@@ -193,7 +194,7 @@ fn run(code: &[u8], (step, moves): (u64, bool), keep: u64, seed: u64) -> Run {
 /// The number of fast runs with hot code.
 fn agree(code: &[u8], seed: u64) -> Result<usize, TestCaseError> {
     let mut hot = 0;
-    let slow = run(code, (1, false), 211, seed);
+    let slow = run(code, 1, false, 211, seed);
     let whole = 1 << 30;
     for (step, moves) in [
         (211, false),
@@ -201,7 +202,7 @@ fn agree(code: &[u8], seed: u64) -> Result<usize, TestCaseError> {
         (10_007, true),
         (whole, false),
     ] {
-        let fast = run(code, (step, moves), step, seed);
+        let fast = run(code, step, moves, step, seed);
         hot += usize::from(fast.hot > 0);
         prop_assert_eq!(fast.end, slow.end, "instructions, stopped each {}", step);
         for (at, seen) in &fast.stops {

@@ -51,7 +51,8 @@ impl Device {
 /// another processor after each exit if it `moves`.
 fn run_by(
     build: fn(&mut CodeAssembler) -> Result<(), IcedError>,
-    (step, moves): (u64, bool),
+    step: u64,
+    moves: bool,
 ) -> (Guest, Device) {
     let mut assembler = CodeAssembler::new(64).unwrap();
     assembler.mov(rdi, FAR).unwrap();
@@ -80,9 +81,9 @@ fn run_by(
 
 /// The same, in one run and in several ones, which must give the same results.
 fn run(build: fn(&mut CodeAssembler) -> Result<(), IcedError>) -> (Guest, Device) {
-    let (whole, device) = run_by(build, (1_000_000, false));
+    let (whole, device) = run_by(build, 1_000_000, false);
     for how in [(1, false), (1_000_000, true)] {
-        let (other, same) = run_by(build, how);
+        let (other, same) = run_by(build, how.0, how.1);
         assert_eq!(same.log, device.log, "{how:?}");
         assert_eq!(same.bytes, device.bytes, "{how:?}");
         assert_eq!(other.vcpu.registers(), whole.vcpu.registers(), "{how:?}");

@@ -85,8 +85,10 @@ impl Limits<'_> {
     /// The parameters of caches and memory of a core with this window.
     pub(super) fn caches(
         &self,
-        (caches, tlb): (&CachesTable, &TlbTable),
-        (prefetch, overlap): (&PrefetchTable, &OverlapTable),
+        caches: &CachesTable,
+        tlb: &TlbTable,
+        prefetch: &PrefetchTable,
+        overlap: &OverlapTable,
         window: u32,
     ) -> Result<MemoryParameters, ProcessorError> {
         if caches.l4.is_some() && caches.l3.is_none() {
