@@ -1,5 +1,6 @@
 // Looks at the frames of MPI calls from within them, and leaves them by all ways that there are. One rank.
 #include <mpi.h>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -50,12 +51,15 @@ struct Guard {
     ~Guard() { std::printf("unwinding: destructor runs\n"); }
 };
 
-// Waits for a message that nobody sends, until it is cancelled.
+static std::atomic<bool> enters;
+
+// Waits for a message that no process sends, until it is cancelled.
 static void *waits(void *comm)
 {
     Guard guard;
     int x, type;
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    enters = true;
     MPI_Recv(&x, 1, MPI_INT, 0, 1, *static_cast<MPI_Comm *>(comm), MPI_STATUS_IGNORE);
     return nullptr;
 }
@@ -83,7 +87,10 @@ int main(int argc, char **argv)
     }
     pthread_t thread;
     pthread_create(&thread, nullptr, waits, &own);
-    usleep(20000);
+    while (!enters)
+        usleep(1000);
+    // Time to enter the call, also on a processor that is emulated on a busy host.
+    usleep(100000);
     pthread_cancel(thread);
     pthread_join(thread, nullptr);
     _exit(0);
