@@ -63,12 +63,19 @@ pub struct Communicators {
     nodes: BTreeMap<Member, u32>,
     /// The groups with which processes began epochs on windows.
     groups: BTreeMap<(ProcessKey, u32), Members>,
+    singletons: u64,
 }
 
 impl Communicators {
     /// The number of jobs.
     pub fn jobs(&self) -> u32 {
         self.sizes.len() as u32
+    }
+
+    /// The number of processes whose world has one process although their launcher started several. Their MPI library is not the launcher's, and their program did
+    /// not run in parallel.
+    pub fn singletons(&self) -> u64 {
+        self.singletons
     }
 
     /// The number of processes of a job; 0 for an unknown job.

@@ -49,6 +49,9 @@ pub struct Statistics {
     pub unresolved_collectives: u64,
     /// Bytes received that are sizes of buffers, because the program requested no status.
     pub inexact_received: u64,
+    /// Processes whose world has one process although their launcher started several.
+    #[serde(skip_serializing_if = "is_none")]
+    pub singletons: u64,
     /// Calls that never returned.
     pub unfinished: u64,
     /// Calls with a pointer that could not be read.

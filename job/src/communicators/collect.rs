@@ -73,6 +73,7 @@ impl Collector {
             }
             Some(Fact::Size { communicator, size }) if *communicator == WORLD => {
                 history.world_size = *size;
+                history.is_singleton = *size == 1 && history.launch.size > Some(1);
             }
             _ => {}
         }
@@ -108,12 +109,15 @@ impl Collector {
             Some((Member { job, rank }, process.0))
         });
         let nodes = places.collect();
+        let singletons = self.histories.values().filter(|it| it.is_singleton);
+        let singletons = singletons.count() as u64;
         Communicators {
             views,
             jobs,
             sizes,
             nodes,
             groups,
+            singletons,
         }
     }
 

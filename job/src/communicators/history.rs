@@ -13,6 +13,8 @@ pub(super) struct History {
     pub(super) rank: u32,
     pub(super) start: Time,
     pub(super) world_size: u32,
+    /// True if MPI returned a world of one process, and the launcher had started several.
+    pub(super) is_singleton: bool,
     pub(super) launch: Launch,
     /// Communicators in order of creation, by parent and sequence number.
     pub(super) made: BTreeMap<(u32, u32), NewCommunicator>,

@@ -250,6 +250,7 @@ impl<'a> StatCollector<'a> {
             efficiency,
             sizes: self.sizes.into_iter().map(size_stat).collect(),
             traffic: self.traffic.into_iter().map(traffic_stat).collect(),
+            singletons: self.communicators.singletons(),
             ..self.result
         }
     }

@@ -278,6 +278,10 @@ impl Statistics {
                 nested,
                 "Calls left out because the MPI implementation made them within others",
             ),
+            (
+                self.singletons,
+                "Warning: processes alone in MPI_COMM_WORLD although their launcher started several (it is not their MPI library's)",
+            ),
             (self.unfinished, "Calls that never returned"),
             (self.bad, "Calls with a pointer that could not be read"),
             (

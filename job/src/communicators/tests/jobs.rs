@@ -61,6 +61,30 @@ fn processes_without_a_launcher_are_jobs_of_their_own() {
 }
 
 #[test]
+fn processes_that_another_librarys_launcher_started_are_singletons() {
+    let resolved = |sizes: [i32; 3]| {
+        let mut tracer = NodeTracer::new(0, &Selection::default());
+        let mut collector = Collector::new();
+        let header = TraceHeader::new("test", &[Frequency::from_hz(1_000_000_000).unwrap()]);
+        for (rank, size) in (0u64..).zip(sizes) {
+            let mut guest = Guest::new(Implementation::Mpich, rank);
+            guest.tell(&mut tracer, fact::PROCESS, rank, IMPLEMENTATION_MPICH);
+            let environment = guest.environment(&["PMI_SIZE=3"]);
+            guest.tell(&mut tracer, fact::ENVIRONMENT, environment, 0);
+            guest.call(&mut tracer, "MPI_Init", &[0, 0]);
+            let answer = guest.ints(&[size]);
+            guest.call(&mut tracer, "MPI_Comm_size", &[0x4400_0000, answer]);
+        }
+        for event in tracer.take_events() {
+            collector.observe(&event, &header);
+        }
+        collector.resolve()
+    };
+    assert_eq!(resolved([3, 3, 3]).singletons(), 0);
+    assert_eq!(resolved([1, 1, 1]).singletons(), 3);
+}
+
+#[test]
 fn sizes_that_mpi_returned_distinguish_jobs_of_launchers_that_name_none() {
     // A program without a launcher, and then a job of three processes.
     let sizes = [1, 3, 3, 3];
