@@ -45,16 +45,14 @@ mod kept;
 mod legacy;
 /// Instructions that compute: on registers directly, on memory through a check.
 mod operands;
-/// The blocks of a trace.
-mod segments;
 /// System instructions that kernels and the C library's clocks execute often.
 mod system;
 /// Flags and results that an instruction leaves undefined.
 mod undefined;
 
+pub use count::BlockSegment;
+pub(super) use count::segments_of;
 pub use flow::FoldedHistory;
-pub use segments::BlockSegment;
-pub(super) use segments::segments_of;
 
 use cold::{Cold, ColdKind};
 use deferred::Deferred;

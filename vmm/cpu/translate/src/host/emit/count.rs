@@ -14,6 +14,11 @@ use crate::host::stubs::verify_target;
 
 /// The entry of a block that follows the guest's path.
 mod path;
+/// The blocks of a trace.
+mod segments;
+
+pub use segments::BlockSegment;
+pub(in super::super) use segments::segments_of;
 
 impl Emitter {
     /// The entry for indirect jumps: continues only if S0 is this block's RIP.

@@ -3,7 +3,7 @@
 //! Blocks end where decoding ends them, so they are those that the guest runs without the trace. `emit` numbers them for
 //! exits, and `block` keeps them for the engine.
 
-use super::{Emitter, FoldedHistory};
+use super::super::{Emitter, FoldedHistory};
 use crate::guest::decode::{Follow, GuestBlock};
 
 /// A block of a trace.
@@ -16,7 +16,7 @@ pub struct BlockSegment {
 }
 
 /// The blocks of a trace.
-pub(in super::super) fn segments_of(trace: &GuestBlock) -> Vec<BlockSegment> {
+pub(in super::super::super) fn segments_of(trace: &GuestBlock) -> Vec<BlockSegment> {
     let mut segments = vec![BlockSegment::default()];
     let mut folded = FoldedHistory::default();
     for (guest, end) in trace.instructions.iter().zip(1..) {
