@@ -65,16 +65,16 @@ impl Links {
         self.began.elapsed().saturating_sub(looked) >= OWNER_IS_BUSY
     }
 
-    /// Waits until a socket has data or takes some, for a tick at most.
-    fn wait(&self, flags: impl Fn(&PeerLink) -> PollFlags) {
+    /// Waits until a socket has one of its connection's `flags`, for `limit` at most.
+    pub(crate) fn wait(&self, limit: Duration, flags: impl Fn(&PeerLink) -> PollFlags) {
         let wanted = self.all.iter().map(|link| (link, flags(link)));
         let mut sockets: Vec<PollFd<'_>> = wanted
             .filter(|(_, flags)| !flags.is_empty())
             .map(|(link, flags)| PollFd::from_borrowed_fd(link.stream().as_fd(), flags))
             .collect();
-        let tick = TICK.try_into().ok();
+        let limit = limit.try_into().ok();
         // An interrupted wait is a short one.
-        let _ = poll(&mut sockets, tick.as_ref());
+        let _ = poll(&mut sockets, limit.as_ref());
     }
 }
 
@@ -129,7 +129,7 @@ fn keep(links: &Links, patience: Duration, quit: &AtomicBool) {
             link.judge(patience, links);
         }
         match is_full {
-            true => links.wait(|link| match link.unsent() > 0 {
+            true => links.wait(TICK, |link| match link.unsent() > 0 {
                 true => PollFlags::OUT,
                 false => PollFlags::empty(),
             }),
@@ -154,7 +154,7 @@ impl Drop for Keeper {
             if open == 0 {
                 return;
             }
-            self.links.wait(|link| link.wanted_at_end());
+            self.links.wait(TICK, PeerLink::wanted_at_end);
         }
     }
 }

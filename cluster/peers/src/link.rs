@@ -298,6 +298,10 @@ impl PeerLink {
             || lock(&self.incoming)
                 .opener
                 .discard(&self.stream, || self.hear());
+        if is_read {
+            // A socket at its end always has something to read, and would end every wait.
+            self.over.store(true, Ordering::Release);
+        }
         let limit = outgoing
             .closed
             .map_or(self.silence(), |closed| closed.elapsed());
@@ -307,6 +311,7 @@ impl PeerLink {
     /// Events of the socket that continue the closing.
     pub(crate) fn wanted_at_end(&self) -> PollFlags {
         match self.unsent() > 0 {
+            _ if self.is_over() => PollFlags::empty(),
             true => PollFlags::IN | PollFlags::OUT,
             false => PollFlags::IN,
         }

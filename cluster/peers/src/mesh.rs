@@ -7,12 +7,11 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::cell::Cell;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::PollFlags;
 
 use crate::gather::{PeerError, gather};
 use crate::keeper::{Keeper, Links};
@@ -157,7 +156,10 @@ impl Mesh {
             if left.is_zero() {
                 break;
             }
-            self.sleep(left);
+            self.links.wait(left, |link| match link.is_over() {
+                true => PollFlags::empty(),
+                false => PollFlags::IN,
+            });
             found = self.look();
         }
         self.credit.set(match begin.elapsed() < SHORT {
@@ -165,16 +167,5 @@ impl Mesh {
             false => credit.saturating_sub(1),
         });
         found
-    }
-
-    /// Sleeps until a socket has data, or for `left`.
-    fn sleep(&self, left: Duration) {
-        let open = self.links.all.iter().filter(|link| !link.is_over());
-        let mut sockets: Vec<PollFd<'_>> = open
-            .map(|link| PollFd::from_borrowed_fd(link.stream().as_fd(), PollFlags::IN))
-            .collect();
-        let left = left.try_into().ok();
-        // An interrupted wait is a short one.
-        let _ = poll(&mut sockets, left.as_ref());
     }
 }
