@@ -96,9 +96,9 @@ fn nothing_is_left_of_a_lab() {
 fn a_wire_is_as_late_as_it_is_asked_to_be_until_it_is_dropped() {
     const LATE: Duration = Duration::from_millis(20);
     let Some(lab) = Lab::start(2) else { return };
-    let round_trip = || round_trip(lab.host(0), lab.host(1), 11).expect("hosts hear each other");
-    // A busy machine may delay any of them, but not all.
-    let once_below = |most| wait_for(SOON, || Some(round_trip()).filter(|trip| *trip < most));
+    // A busy machine may delay or lose datagrams of any of them, but not of all.
+    let round_trip = || round_trip(lab.host(0), lab.host(1), 11).ok();
+    let once_below = |most| wait_for(SOON, || round_trip().filter(|trip| *trip < most));
     assert!(once_below(LATE).is_some());
     let wire = lab.wire(LATE).expect("the kernel has TUN devices");
     let late = once_below(4 * LATE).expect("as late as it is asked to be, and not more");
