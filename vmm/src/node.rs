@@ -6,6 +6,8 @@
 
 /// Deliveries to a node, ordered by time, then by request.
 mod arrivals;
+/// Detours of processors at given times.
+mod absence;
 /// A node's devices and its two buses.
 mod devices;
 /// Handles a processor's exits.
@@ -46,6 +48,7 @@ use crate::config::NodeConfig;
 use crate::{boot, cpuid};
 use arrivals::{Arrivals, NodeInput};
 use devices::{CONTROL, Devices};
+use absence::Absences;
 use noise::Noise;
 use processor::{Activity, Processor};
 use rotation::Rotation;
@@ -53,6 +56,7 @@ use rotation::Rotation;
 pub use exits::ExitCounts;
 pub use inspect::StateHashes;
 pub use memory::BadAddress;
+pub use absence::Absence;
 pub use noise::{NoiseCounts, NoiseSource};
 pub use sampling::Sampling;
 pub use stops::{NodeError, NodeStop};
@@ -102,6 +106,8 @@ pub struct Node {
     sampling: Option<Sampling>,
     /// Detours of the processors, if any.
     noise: Option<Noise>,
+    /// Detours at given times.
+    absences: Absences,
     ended: Option<NodeStop>,
 }
 
@@ -174,6 +180,7 @@ impl Node {
             undisturbed: 0,
             sampling: None,
             noise: None,
+            absences: Absences::default(),
             ended: None,
         })
     }
@@ -240,9 +247,11 @@ impl Node {
             if one.is_busy(local) {
                 return Some(self.back_at(index));
             }
-            Some(local.next_deadline()?.max(one.now()))
+            Some(local.next_deadline()?.max(self.back_at(index)))
         });
-        let shared = self.next_shared().map(|at| at.max(self.now_cycles()));
+        let present = (0..self.processors.len()).map(|index| self.back_at(index));
+        let present = present.min().unwrap_or_default().max(self.now_cycles());
+        let shared = self.next_shared().map(|at| at.max(present));
         let cycle = own.flatten().chain(shared).min()?;
         Some(self.frequency.time_of(cycle))
     }
