@@ -24,6 +24,8 @@ mod hosts;
 mod network;
 /// `[nodes]`.
 mod nodes;
+/// Delays and failures at given times.
+mod delays;
 /// `[[nodes.noise]]`.
 mod noise;
 /// Values with units, as scenarios write them.
@@ -47,6 +49,7 @@ pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, GlobalWiringName, LinkTable, Network, RoutingName, TopologyKind};
 pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
+pub use delays::{DetourTable, FailTable, HoldTable, NodeFailure};
 pub use noise::{LengthDistribution, NoiseTable, Spacing};
 pub use recorded::of_run_directory;
 pub use slurm::Slurm;
@@ -132,6 +135,8 @@ pub struct Scenario {
 pub struct Checkpoint {
     /// Virtual time between checkpoints; no automatic ones when absent.
     pub every: Option<Duration>,
+    /// Number of the newest checkpoints that stay, also after the run; the last two until its end when absent.
+    pub keep: Option<u32>,
 }
 
 /// Samples of processors, for `belljar profile`.

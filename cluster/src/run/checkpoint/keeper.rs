@@ -3,7 +3,7 @@
 //! Threads that run guests may not open files. This thread may, and runs none: it makes the
 //! file for the next pack of pages. After the run has filled that, the thread syncs
 //! everything to the disk and verifies the record before its renaming. Then it removes all
-//! records but the last two, and unreferenced packs.
+//! records but the newest, two unless a scenario keeps more, and unreferenced packs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -115,11 +115,12 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Keeps checkpoints in the run directory `directory`, for clones of `bases`, and reports
-    /// each. `last` is the number of the last existing one, with the packs that it refers to.
+    /// each. The newest `keep` records stay. `last` is the number of the last existing one, with the packs that it refers to.
     pub(crate) fn start(
         directory: PathBuf,
         bases: Vec<Snapshot>,
         last: (u32, BTreeSet<u32>),
+        keep: usize,
         tell: Tell,
     ) -> Self {
         let (orders, taken) = channel();
@@ -130,7 +131,8 @@ impl Keeper {
             open: None,
             bases,
             kept: Vec::new(),
-            last,
+            records: vec![last],
+            keep,
             others: BTreeMap::new(),
         };
         let thread = thread::spawn(move || {
@@ -193,8 +195,10 @@ struct CheckpointArchive {
     open: Option<Folder>,
     bases: Vec<Snapshot>,
     kept: Vec<Report>,
-    /// The last record and the packs that it refers to.
-    last: (u32, BTreeSet<u32>),
+    /// The last records with the packs that they refer to, the newest last.
+    records: Vec<(u32, BTreeSet<u32>)>,
+    /// Number of records that stay.
+    keep: usize,
     /// Packs of other hosts for the next checkpoint, or their errors.
     others: BTreeMap<u32, Result<File, CheckpointError>>,
 }
@@ -342,13 +346,16 @@ impl CheckpointArchive {
         }
     }
 
-    /// Removes records older than the one before `work`, and packs that neither needs.
+    /// Removes records but the newest, of which `work` is one, and packs that none of these needs.
     fn prune(&mut self, work: &Work) {
-        let (last, needed) = std::mem::replace(&mut self.last, (work.number, work.needed.clone()));
+        self.records.push((work.number, work.needed.clone()));
+        let older = self.records.len().saturating_sub(self.keep);
+        self.records.drain(..older);
+        let oldest = self.records.first().map_or(0, |(number, _)| *number);
         for (number, ending, _) in numbered(&self.folder) {
-            let of_use = work.needed.contains(&number) || needed.contains(&number);
+            let of_use = self.records.iter().any(|(_, needed)| needed.contains(&number));
             let old = match ending.as_str() {
-                RECORD => number < last,
+                RECORD => number < oldest,
                 PACK => made_for(number) < work.number && !of_use,
                 _ => false,
             };

@@ -23,6 +23,9 @@ use crate::run::checkpoint::{
 use crate::run::stopwatch::Stopwatch;
 use crate::run::workers::Workers;
 
+/// Checkpoints that stay at least: if the last one is damaged, the one before it serves.
+const LEAST_KEPT: usize = 2;
+
 /// Settings of checkpoints.
 pub struct Checkpoints {
     /// Set by other threads to request one.
@@ -129,6 +132,7 @@ impl Checkpointer {
                 directory.path().to_owned(),
                 bases,
                 last,
+                plan.checkpoints_kept.map_or(LEAST_KEPT, |kept| LEAST_KEPT.max(kept as usize)),
                 checkpoints.tell.clone(),
             ),
             wanted: checkpoints.wanted,
