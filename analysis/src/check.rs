@@ -45,6 +45,7 @@ use crate::causes::hang::{JobRank, hang};
 use crate::dump::frames::{FrameNames, SiteFrame};
 
 use collect::CheckCollector;
+pub use order::observed_run;
 pub use finding::{FindingKind, Severity};
 
 /// A call of a finding.

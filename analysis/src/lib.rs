@@ -55,6 +55,7 @@ pub use causes::waiting::{
 };
 pub use check::{
     CheckedCall, Finding, FindingKind, MpiCheck, RunFacts, Severity, Unchecked, check,
+    observed_run,
 };
 pub use comparison::diff::{
     Both, CallDiff, FunctionDiff, PhaseDiff, RankDiff, SiteDiff, TraceDiff, WaitDiff, diff,
