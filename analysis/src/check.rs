@@ -45,8 +45,8 @@ use crate::causes::hang::{JobRank, hang};
 use crate::dump::frames::{FrameNames, SiteFrame};
 
 use collect::CheckCollector;
-pub use order::observed_run;
 pub use finding::{FindingKind, Severity};
+pub use order::observed_run;
 
 /// A call of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -132,6 +132,8 @@ pub struct Plan {
     pub probes: Vec<OwnProbe>,
     /// Virtual time between automatic checkpoints, if any.
     pub checkpoint_every: Option<Span>,
+    /// True if automatic checkpoints begin with the first call of MPI.
+    pub checkpoints_after_init: bool,
     /// Number of the newest checkpoints that stay after the run, if any do.
     pub checkpoints_kept: Option<u32>,
 }
@@ -277,6 +279,7 @@ impl Plan {
             profile: profile(scenario, engine)?,
             probes,
             checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
+            checkpoints_after_init: scenario.checkpoint.after_init,
             checkpoints_kept: scenario.checkpoint.keep,
         })
     }

@@ -14,6 +14,8 @@ use crate::scenario::quantity::Duration;
 
 /// `[[background]]`.
 mod background;
+/// Delays and failures at given times.
+mod delays;
 /// The engine of a scenario's nodes.
 pub mod engine;
 /// Expands folders and patterns of files into single files.
@@ -24,8 +26,6 @@ mod hosts;
 mod network;
 /// `[nodes]`.
 mod nodes;
-/// Delays and failures at given times.
-mod delays;
 /// `[[nodes.noise]]`.
 mod noise;
 /// Values with units, as scenarios write them.
@@ -44,12 +44,12 @@ mod trace;
 mod workload;
 
 pub use background::BackgroundTable;
+pub use delays::{DetourTable, FailTable, HoldTable, NodeFailure};
 pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
 pub use network::{Arp, GlobalWiringName, LinkTable, Network, RoutingName, TopologyKind};
 pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
-pub use delays::{DetourTable, FailTable, HoldTable, NodeFailure};
 pub use noise::{LengthDistribution, NoiseTable, Spacing};
 pub use recorded::of_run_directory;
 pub use slurm::Slurm;
@@ -135,6 +135,8 @@ pub struct Scenario {
 pub struct Checkpoint {
     /// Virtual time between checkpoints; no automatic ones when absent.
     pub every: Option<Duration>,
+    /// True if automatic ones begin with the first call of MPI, in a run on one host.
+    pub after_init: bool,
     /// Number of the newest checkpoints that stay, also after the run; the last two until its end when absent.
     pub keep: Option<u32>,
 }

@@ -77,7 +77,11 @@ impl std::error::Error for ForceError {}
 ///
 /// # Errors
 /// See [`ForceError`].
-pub fn plan(run: &ObservedRun, wanted: &Order, slack_ps: u64) -> Result<Vec<ForcedDelay>, ForceError> {
+pub fn plan(
+    run: &ObservedRun,
+    wanted: &Order,
+    slack_ps: u64,
+) -> Result<Vec<ForcedDelay>, ForceError> {
     let differs = |choice: &&Choice| {
         let message = wanted.get(&choice.id);
         message.is_some_and(|message| *message != choice.matched)
@@ -87,7 +91,10 @@ pub fn plan(run: &ObservedRun, wanted: &Order, slack_ps: u64) -> Result<Vec<Forc
         return missing.map_or(Ok(Vec::new()), |id| Err(ForceError::NoChoice(*id)));
     };
     let message = wanted[&choice.id];
-    let sent = run.messages.get(&message).ok_or(ForceError::NoMessage(message))?;
+    let sent = run
+        .messages
+        .get(&message)
+        .ok_or(ForceError::NoMessage(message))?;
     let until_ps = sent.entry_ps.max(choice.entry_ps).saturating_add(slack_ps);
     let others = choice.alternatives.iter().chain([&choice.matched]);
     let others = others.filter(|other| other.from != message.from);
@@ -106,7 +113,10 @@ fn delay(
     other: MessageId,
     until_ps: u64,
 ) -> Result<Option<ForcedDelay>, ForceError> {
-    let sent = run.messages.get(&other).ok_or(ForceError::NoMessage(other))?;
+    let sent = run
+        .messages
+        .get(&other)
+        .ok_or(ForceError::NoMessage(other))?;
     if sent.entry_ps >= until_ps {
         return Ok(None);
     }
@@ -127,7 +137,10 @@ fn delay(
         place,
         at_ps: sent.entry_ps,
         until_ps,
-        purpose: vec![format!("{other} arrives after {wanted}, for the {}", choice.id)],
+        purpose: vec![format!(
+            "{other} arrives after {wanted}, for the {}",
+            choice.id
+        )],
     }))
 }
 
@@ -197,7 +210,10 @@ mod tests {
                 clock: vec![1, 1, 0, 0],
             }],
             messages: (1..4).map(|from| (message(from), sent(from))).collect(),
-            nodes: (0..).zip(nodes).map(|(own, node)| (rank(own), node)).collect(),
+            nodes: (0..)
+                .zip(nodes)
+                .map(|(own, node)| (rank(own), node))
+                .collect(),
             unknown: Vec::new(),
         }
     }
@@ -205,7 +221,10 @@ mod tests {
     fn planned(run: &ObservedRun, from: u32) -> Vec<(DelayPlace, u64, u64)> {
         let wanted = Order::from([(receive(), message(from))]);
         let delays = plan(run, &wanted, 50).unwrap();
-        delays.into_iter().map(|delay| (delay.place, delay.at_ps, delay.until_ps)).collect()
+        delays
+            .into_iter()
+            .map(|delay| (delay.place, delay.at_ps, delay.until_ps))
+            .collect()
     }
 
     #[test]
@@ -222,7 +241,10 @@ mod tests {
         // Rank 1 is on the receiver's node, and ranks 2 and 3 share one.
         let run = run([0, 0, 1, 1], [0, 1, 0, 1]);
         let detour = |node, processor| DelayPlace::Detour { node, processor };
-        assert_eq!(planned(&run, 3), [(detour(0, 1), 100, 350), (detour(1, 0), 200, 350)]);
+        assert_eq!(
+            planned(&run, 3),
+            [(detour(0, 1), 100, 350), (detour(1, 0), 200, 350)]
+        );
         let shared = self::run([0, 2, 1, 1], [0; 4]);
         let wanted = Order::from([(receive(), message(3))]);
         let error = plan(&shared, &wanted, 50).unwrap_err();
@@ -232,7 +254,10 @@ mod tests {
     #[test]
     fn choices_and_messages_that_do_not_exist_are_named() {
         let run = run([0, 1, 2, 3], [0; 4]);
-        let other = ChoiceId { number: 7, ..receive() };
+        let other = ChoiceId {
+            number: 7,
+            ..receive()
+        };
         let error = plan(&run, &Order::from([(other, message(1))]), 50).unwrap_err();
         assert_eq!(error, ForceError::NoChoice(other));
         let error = plan(&run, &Order::from([(receive(), message(9))]), 50).unwrap_err();
@@ -249,7 +274,12 @@ mod tests {
             until_ps,
             purpose: vec![format!("{at_ps}")],
         };
-        let merged = merge(vec![delay(30, 40), delay(10, 20), delay(20, 25), delay(12, 15)]);
+        let merged = merge(vec![
+            delay(30, 40),
+            delay(10, 20),
+            delay(20, 25),
+            delay(12, 15),
+        ]);
         let spans: Vec<(u64, u64, usize)> = merged
             .iter()
             .map(|delay| (delay.at_ps, delay.until_ps, delay.purpose.len()))

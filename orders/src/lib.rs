@@ -14,9 +14,7 @@ mod minimise;
 /// The search for all orders.
 mod search;
 
-pub use choice::{
-    Choice, ChoiceId, ChoiceKind, MessageId, ObservedRun, RankId, SentMessage,
-};
+pub use choice::{Choice, ChoiceId, ChoiceKind, MessageId, ObservedRun, RankId, SentMessage};
 pub use force::{DelayPlace, ForceError, ForcedDelay, merge, plan};
 pub use minimise::{Minimiser, Trial};
 pub use search::{Order, Search, Target};

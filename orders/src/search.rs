@@ -42,7 +42,11 @@ impl Search {
     /// Adds a run; returns its number, and true if its order is new.
     pub fn observe(&mut self, run: &ObservedRun) -> (usize, bool) {
         let number = self.runs.len();
-        let order: Order = run.choices.iter().map(|choice| (choice.id, choice.matched)).collect();
+        let order: Order = run
+            .choices
+            .iter()
+            .map(|choice| (choice.id, choice.matched))
+            .collect();
         let is_new = self.distinct.insert(order.clone());
         if is_new {
             self.branch(run, number);
@@ -90,7 +94,11 @@ impl Search {
 
     /// True if a run had these messages.
     pub fn is_observed(&self, wanted: &Order) -> bool {
-        let has = |order: &Order| wanted.iter().all(|(id, message)| order.get(id) == Some(message));
+        let has = |order: &Order| {
+            wanted
+                .iter()
+                .all(|(id, message)| order.get(id) == Some(message))
+        };
         self.distinct.iter().any(has)
     }
 
@@ -101,13 +109,16 @@ impl Search {
 
     /// Targets that could not be forced, and that no other run had either.
     pub fn missed(&self) -> impl Iterator<Item = &Target> {
-        self.missed.iter().filter(|target| !self.is_observed(&target.wanted))
+        self.missed
+            .iter()
+            .filter(|target| !self.is_observed(&target.wanted))
     }
 
     /// Number of targets that wait.
     pub fn waiting(&self) -> usize {
         let left = self.queue.iter();
-        left.filter(|target| !self.is_observed(&target.wanted)).count()
+        left.filter(|target| !self.is_observed(&target.wanted))
+            .count()
     }
 
     /// Number of distinct orders that were observed.
@@ -124,7 +135,9 @@ fn independent(run: &ObservedRun, of: &Choice) -> Order {
     let place = |choice: &Choice| (choice.steps[0], choice.id);
     for choice in &run.choices {
         let is_later = choice.thread == of.thread && place(choice) > place(of);
-        let mut earlier = dependent.iter().filter(|other| other.thread != choice.thread);
+        let mut earlier = dependent
+            .iter()
+            .filter(|other| other.thread != choice.thread);
         let follows = |other: &&Choice| {
             let seen = choice.clock.get(other.thread as usize);
             seen.is_some_and(|seen| *seen >= other.steps[1])

@@ -4,10 +4,10 @@
 //! every input has its virtual time. The cluster's runner, `belljar boot` and the fuzz targets run
 //! nodes. A node makes no callbacks; a run returns a `NodeStop`.
 
-/// Deliveries to a node, ordered by time, then by request.
-mod arrivals;
 /// Detours of processors at given times.
 mod absence;
+/// Deliveries to a node, ordered by time, then by request.
+mod arrivals;
 /// A node's devices and its two buses.
 mod devices;
 /// Handles a processor's exits.
@@ -46,17 +46,17 @@ use belljar_sim::{Frequency, Time};
 
 use crate::config::NodeConfig;
 use crate::{boot, cpuid};
+use absence::Absences;
 use arrivals::{Arrivals, NodeInput};
 use devices::{CONTROL, Devices};
-use absence::Absences;
 use noise::Noise;
 use processor::{Activity, Processor};
 use rotation::Rotation;
 
+pub use absence::Absence;
 pub use exits::ExitCounts;
 pub use inspect::StateHashes;
 pub use memory::BadAddress;
-pub use absence::Absence;
 pub use noise::{NoiseCounts, NoiseSource};
 pub use sampling::Sampling;
 pub use stops::{NodeError, NodeStop};

@@ -214,7 +214,12 @@ impl RunOrder {
         let step = self.steps[thread as usize].len() as u32 + 1;
         let tag = Some(tag).filter(|tag| *tag == channel.tag);
         self.has_wildcards = true;
-        self.probes.push(FoundProbe { thread, step, channel, tag });
+        self.probes.push(FoundProbe {
+            thread,
+            step,
+            channel,
+            tag,
+        });
         true
     }
 

@@ -65,7 +65,8 @@ impl DelayPlan {
         check_number("nodes.detour", detours.len())?;
         check_number("nodes.fail", scenario.nodes.fail.len())?;
         if engine == Engine::Kvm && !(detours.is_empty() && scenario.nodes.fail.is_empty()) {
-            let limits = "left out under engine \"kvm\", as only engine \"exact\" stops at given times";
+            let limits =
+                "left out under engine \"kvm\", as only engine \"exact\" stops at given times";
             return fail("nodes.detour or nodes.fail", "given", limits);
         }
         for table in detours {
@@ -77,7 +78,8 @@ impl DelayPlan {
             plan.fail(table.node, kinds, table.at.0, (table.kind, length))?;
         }
         plan.check_overlaps()?;
-        plan.all.sort_by(|one, other| (one.at, &one.words).cmp(&(other.at, &other.words)));
+        plan.all
+            .sort_by(|one, other| (one.at, &one.words).cmp(&(other.at, &other.words)));
         Ok(plan)
     }
 
@@ -85,27 +87,70 @@ impl DelayPlan {
         node_exists("network.hold.from", table.from, nodes)?;
         node_exists("network.hold.to", table.to, nodes)?;
         if table.from == table.to {
-            return fail("network.hold.to", table.to, "another node than network.hold.from");
+            return fail(
+                "network.hold.to",
+                table.to,
+                "another node than network.hold.from",
+            );
         }
-        let (at, until) = interval(["network.hold.at", "network.hold.for"], table.at.0, table.length.0)?;
+        let (at, until) = interval(
+            ["network.hold.at", "network.hold.for"],
+            table.at.0,
+            table.length.0,
+        )?;
         let (from, to) = (table.from, table.to);
-        self.holds.push(Hold { from, to, at, until });
-        self.note(at, format!("frames from node {from} to node {to} wait from {at} to {until}"));
+        self.holds.push(Hold {
+            from,
+            to,
+            at,
+            until,
+        });
+        self.note(
+            at,
+            format!("frames from node {from} to node {to} wait from {at} to {until}"),
+        );
         Ok(())
     }
 
-    fn detour(&mut self, table: &DetourTable, kinds: &[NodeKind], nodes: u32) -> Result<(), PlanError> {
+    fn detour(
+        &mut self,
+        table: &DetourTable,
+        kinds: &[NodeKind],
+        nodes: u32,
+    ) -> Result<(), PlanError> {
         let node = table.node;
         node_exists("nodes.detour.node", node, nodes)?;
         let vcpus = vcpus_of(kinds, node);
         if table.processor.is_some_and(|processor| processor >= vcpus) {
             let value = table.processor.unwrap_or_default();
-            return fail("nodes.detour.processor", value, "the number of a processor of the node, from 0");
+            return fail(
+                "nodes.detour.processor",
+                value,
+                "the number of a processor of the node, from 0",
+            );
         }
-        let (at, until) = interval(["nodes.detour.at", "nodes.detour.for"], table.at.0, table.length.0)?;
-        let own = table.processor.map_or(0..vcpus, |processor| processor..processor + 1);
-        self.note(at, format!("processors {own:?} of node {node} are away from {at} to {until}"));
-        let absences = own.map(|processor| (node, Absence { processor, at, until }));
+        let (at, until) = interval(
+            ["nodes.detour.at", "nodes.detour.for"],
+            table.at.0,
+            table.length.0,
+        )?;
+        let own = table
+            .processor
+            .map_or(0..vcpus, |processor| processor..processor + 1);
+        self.note(
+            at,
+            format!("processors {own:?} of node {node} are away from {at} to {until}"),
+        );
+        let absences = own.map(|processor| {
+            (
+                node,
+                Absence {
+                    processor,
+                    at,
+                    until,
+                },
+            )
+        });
         self.absences.extend(absences);
         Ok(())
     }
@@ -120,7 +165,11 @@ impl DelayPlan {
         const KEYS: [&str; 2] = ["nodes.fail.at", "nodes.fail.for"];
         let (at, until) = match (kind, length) {
             (NodeFailure::Die, Some(length)) => {
-                return fail(KEYS[1], length, "left out for a node that dies; use kind = \"pause\"");
+                return fail(
+                    KEYS[1],
+                    length,
+                    "left out for a node that dies; use kind = \"pause\"",
+                );
             }
             (NodeFailure::Pause, None) => {
                 return fail(KEYS[1], "left out", "given for kind = \"pause\"");
@@ -130,14 +179,27 @@ impl DelayPlan {
         };
         if kind != NodeFailure::Link {
             let own = 0..vcpus_of(kinds, node);
-            let absences = own.map(|processor| (node, Absence { processor, at, until }));
+            let absences = own.map(|processor| {
+                (
+                    node,
+                    Absence {
+                        processor,
+                        at,
+                        until,
+                    },
+                )
+            });
             self.absences.extend(absences);
         }
         if kind != NodeFailure::Pause {
             let until = if until == NEVER { Time::MAX } else { until };
             self.outages.push((node, Outage { from: at, until }));
         }
-        let end = if until == NEVER { String::new() } else { format!(" to {until}") };
+        let end = if until == NEVER {
+            String::new()
+        } else {
+            format!(" to {until}")
+        };
         self.note(at, format!("node {node}: {kind:?} from {at}{end}"));
         Ok(())
     }
@@ -165,7 +227,8 @@ impl DelayPlan {
         });
         match pair {
             Some(pair) => {
-                let limits = "after the end of the detour or failure of the same processor before it";
+                let limits =
+                    "after the end of the detour or failure of the same processor before it";
                 fail("nodes.detour.at or nodes.fail.at", pair[1].1.at, limits)
             }
             None => Ok(()),
@@ -266,9 +329,23 @@ mod tests {
         let second = 1_000_000_000_000;
         let at = |ps: u64| Time::from_ps(ps);
         let (from, to) = (1, 0);
-        let held = Hold { from, to, at: at(2 * second), until: at(2 * second + second / 200) };
+        let held = Hold {
+            from,
+            to,
+            at: at(2 * second),
+            until: at(2 * second + second / 200),
+        };
         assert_eq!(plan.holds, [held]);
-        let absent = |node, processor, start, until| (node, Absence { processor, at: start, until });
+        let absent = |node, processor, start, until| {
+            (
+                node,
+                Absence {
+                    processor,
+                    at: start,
+                    until,
+                },
+            )
+        };
         let wanted = [
             absent(1, 1, at(second), at(second + second / 1000)),
             absent(2, 0, at(3 * second), NEVER),
@@ -278,16 +355,25 @@ mod tests {
         ];
         assert_eq!(plan.absences, wanted);
         let down = |node, from, until| (node, Outage { from, until });
-        let wanted = [down(2, at(3 * second), Time::MAX), down(1, at(4 * second), at(5 * second))];
+        let wanted = [
+            down(2, at(3 * second), Time::MAX),
+            down(1, at(4 * second), at(5 * second)),
+        ];
         assert_eq!(plan.outages, wanted);
-        let starts: Vec<u64> = plan.all.iter().map(|delay| delay.at.as_ps() / second).collect();
+        let starts: Vec<u64> = plan
+            .all
+            .iter()
+            .map(|delay| delay.at.as_ps() / second)
+            .collect();
         assert_eq!(starts, [1, 2, 3, 3, 4]);
     }
 
     #[test]
     fn tables_that_cannot_be_are_refused_by_the_key() {
         let hold = |from: u32, to: u32, at: &str, length: &str| {
-            format!("[[network.hold]]\nfrom = {from}\nto = {to}\nat = \"{at}\"\nfor = \"{length}\"\n")
+            format!(
+                "[[network.hold]]\nfrom = {from}\nto = {to}\nat = \"{at}\"\nfor = \"{length}\"\n"
+            )
         };
         let detour = "[[nodes.detour]]\nnode = 0\nat = \"1 s\"\nfor = \"1 ms\"\n";
         for (tables, key) in [
@@ -296,13 +382,31 @@ mod tests {
             (hold(1, 1, "1 s", "1 ms"), "network.hold.to is 1"),
             (hold(1, 0, "1 s", "0 ms"), "network.hold.for is"),
             (hold(1, 0, "9000000 s", "1 ms"), "network.hold.at is"),
-            (hold(1, 0, "1 s", "2 ms") + &hold(1, 0, "1001 ms", "2 ms"), "network.hold.at is"),
-            (detour.replace("node = 0", "node = 3"), "nodes.detour.node is 3"),
-            (detour.replace("at =", "processor = 2\nat ="), "nodes.detour.processor is 2"),
+            (
+                hold(1, 0, "1 s", "2 ms") + &hold(1, 0, "1001 ms", "2 ms"),
+                "network.hold.at is",
+            ),
+            (
+                detour.replace("node = 0", "node = 3"),
+                "nodes.detour.node is 3",
+            ),
+            (
+                detour.replace("at =", "processor = 2\nat ="),
+                "nodes.detour.processor is 2",
+            ),
             (detour.repeat(2), "nodes.detour.at or nodes.fail.at is"),
-            ("[[nodes.fail]]\nnode = 3\nat = \"1 s\"\n".to_owned(), "nodes.fail.node is 3"),
-            ("[[nodes.fail]]\nnode = 0\nat = \"1 s\"\nfor = \"1 s\"\n".to_owned(), "nodes.fail.for is"),
-            ("[[nodes.fail]]\nnode = 0\nat = \"1 s\"\nkind = \"pause\"\n".to_owned(), "nodes.fail.for is left"),
+            (
+                "[[nodes.fail]]\nnode = 3\nat = \"1 s\"\n".to_owned(),
+                "nodes.fail.node is 3",
+            ),
+            (
+                "[[nodes.fail]]\nnode = 0\nat = \"1 s\"\nfor = \"1 s\"\n".to_owned(),
+                "nodes.fail.for is",
+            ),
+            (
+                "[[nodes.fail]]\nnode = 0\nat = \"1 s\"\nkind = \"pause\"\n".to_owned(),
+                "nodes.fail.for is left",
+            ),
         ] {
             let error = plan(&tables).unwrap_err();
             assert!(error.starts_with(key), "{tables}: {error}");

@@ -24,6 +24,8 @@ use belljar_vmm::{KeptError, NodeError, SnapshotError};
 
 use crate::run::runner::KeepError;
 
+/// Run directories that continue a checkpoint of another run.
+mod branch;
 /// Selects the newest intact checkpoint.
 mod choice;
 /// An opened checkpoint.
@@ -37,6 +39,7 @@ mod record;
 /// A run directory with two small checkpoints, for tests and fuzzing.
 pub mod sample;
 
+pub use branch::BranchPoints;
 pub use choice::CheckpointChoice;
 pub use found::IntactCheckpoint;
 pub(crate) use found::identity;

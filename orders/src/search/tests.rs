@@ -136,7 +136,14 @@ impl World {
                     self.odd[process] = taken.from.rank % 2 == 1;
                     let step = self.clocks[process][process];
                     let clock = self.clocks[process].clone();
-                    self.made.push(Made { id, matched: taken, process, step, tag, clock });
+                    self.made.push(Made {
+                        id,
+                        matched: taken,
+                        process,
+                        step,
+                        tag,
+                        clock,
+                    });
                 }
             }
             Step::SkipIfOdd => {
@@ -164,7 +171,10 @@ impl World {
     }
 
     fn order(&self) -> Order {
-        self.made.iter().map(|made| (made.id, made.matched)).collect()
+        self.made
+            .iter()
+            .map(|made| (made.id, made.matched))
+            .collect()
     }
 
     /// The run as a caller of the search observes it.
@@ -232,7 +242,8 @@ fn enumerate(program: &Program, world: World, all: &mut BTreeSet<Order>) {
     }) {}
     let mut is_end = true;
     for process in 0..program.len() {
-        let Some(Step::Receive(None, tag)) = program[process].get(world.next[process]).copied() else {
+        let Some(Step::Receive(None, tag)) = program[process].get(world.next[process]).copied()
+        else {
             continue;
         };
         for message in world.fitting(process, None, tag) {
@@ -295,7 +306,8 @@ fn program() -> impl Strategy<Value = Program> {
     ];
     let receivers = prop::collection::vec(prop::collection::vec(receiver, 1..4), 2);
     let senders = prop::collection::vec(prop::collection::vec(sender, 1..4), 2);
-    let crowded = (receivers, senders).prop_map(|(receivers, senders)| [receivers, senders].concat());
+    let crowded =
+        (receivers, senders).prop_map(|(receivers, senders)| [receivers, senders].concat());
     prop_oneof![any, crowded]
 }
 

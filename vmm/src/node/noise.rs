@@ -222,7 +222,9 @@ impl Node {
     pub(super) fn next_detour(&self) -> Option<Cycles> {
         let current = self.rotation.current;
         let noise = self.noise.iter();
-        let drawn = noise.filter_map(|noise| noise.processors.get(current)).flatten();
+        let drawn = noise
+            .filter_map(|noise| noise.processors.get(current))
+            .flatten();
         let drawn = drawn.map(|detours| detours.cycles(self.frequency).0);
         let given = self.absences.next(current, self.current().now());
         drawn.chain(given.map(|(from, _)| from)).min()

@@ -80,7 +80,13 @@ impl<'a> Observer<'a> {
         };
         let mut counts: BTreeMap<(Member, Member), u32> = BTreeMap::new();
         for (send, operation) in (0..).zip(&order.operations) {
-            let OrderedKind::Send { communicator, from, to, .. } = operation.what else {
+            let OrderedKind::Send {
+                communicator,
+                from,
+                to,
+                ..
+            } = operation.what
+            else {
                 continue;
             };
             let count = counts.entry((from, to)).or_default();
@@ -99,14 +105,20 @@ impl<'a> Observer<'a> {
 
     fn observe(mut self) -> ObservedRun {
         let members = self.order.members.iter();
-        self.run.nodes = members.map(|(member, node)| (rank_id(*member), *node)).collect();
+        self.run.nodes = members
+            .map(|(member, node)| (rank_id(*member), *node))
+            .collect();
         if self.order.is_crowded {
-            self.run.unknown.push("the trace has too many calls".to_owned());
+            self.run
+                .unknown
+                .push("the trace has too many calls".to_owned());
             return self.run;
         }
         if !self.replay.has_clocks() {
             if self.order.has_wildcards || self.order.has_selections {
-                self.run.unknown.push("the run has too many ranks and calls".to_owned());
+                self.run
+                    .unknown
+                    .push("the run has too many ranks and calls".to_owned());
             }
             return self.run;
         }
@@ -115,25 +127,36 @@ impl<'a> Observer<'a> {
         for probe in &self.order.probes {
             self.probe(probe);
         }
-        self.run.choices.sort_by_key(|choice| (choice.end_ps, choice.id));
+        self.run
+            .choices
+            .sort_by_key(|choice| (choice.end_ps, choice.id));
         self.run
     }
 
     /// Receives from any source.
     fn receives(&mut self) {
         for (number, operation) in (0..).zip(&self.order.operations) {
-            let OrderedKind::Receive { communicator, to, wanted } = operation.what else {
+            let OrderedKind::Receive {
+                communicator,
+                to,
+                wanted,
+            } = operation.what
+            else {
                 continue;
             };
             if wanted.from.is_some() {
                 continue;
             }
             let id = self.next_id(to, ChoiceKind::Receive);
-            let (Some(end), Some(begin)) = (self.replay.end_of(number), self.replay.begin_of(number)) else {
+            let (Some(end), Some(begin)) =
+                (self.replay.end_of(number), self.replay.begin_of(number))
+            else {
                 continue;
             };
             let Some(send) = operation.partner else {
-                self.run.unknown.push(format!("the trace has no message of {id}"));
+                self.run
+                    .unknown
+                    .push(format!("the trace has no message of {id}"));
                 continue;
             };
             let asking = Asking {
@@ -164,12 +187,17 @@ impl<'a> Observer<'a> {
                 let clock = self.replay.completion_of(done);
                 let asking = Asking {
                     place,
-                    wanted: ReceiveSelector { from: None, tag: None },
+                    wanted: ReceiveSelector {
+                        from: None,
+                        tag: None,
+                    },
                     end: (thread, number),
                     posted: number,
                     operation: None,
                 };
-                let alternatives = others.into_iter().filter(|other| self.is_free(*other, asking));
+                let alternatives = others
+                    .into_iter()
+                    .filter(|other| self.is_free(*other, asking));
                 let mut by_sender = BTreeMap::new();
                 for other in alternatives {
                     by_sender.entry(self.ids[&other].from).or_insert(other);
@@ -185,9 +213,11 @@ impl<'a> Observer<'a> {
     fn named(&self, operation: u32) -> Option<(Place, u32)> {
         let own = &self.order.operations[operation as usize];
         match own.what {
-            OrderedKind::Receive { communicator, to, wanted } if wanted.from.is_some() => {
-                Some(((communicator, to), own.partner?))
-            }
+            OrderedKind::Receive {
+                communicator,
+                to,
+                wanted,
+            } if wanted.from.is_some() => Some(((communicator, to), own.partner?)),
             _ => None,
         }
     }
@@ -196,14 +226,17 @@ impl<'a> Observer<'a> {
     /// completed later, or none.
     fn pending(&self, thread: u32, number: u32, done: u32) -> Vec<u32> {
         let steps = &self.order.steps[thread as usize];
-        let begun = steps[..number as usize].iter().flat_map(|step| &step.begins);
+        let begun = steps[..number as usize]
+            .iter()
+            .flat_map(|step| &step.begins);
         let open = begun.filter(|operation| {
             let end = self.replay.end_of(**operation);
             let is_open = end.is_none_or(|(_, call)| call > number);
             let selects = end.and_then(|(_, call)| steps.get(call as usize - 1));
             **operation != done && is_open && selects.is_none_or(|step| step.selects)
         });
-        open.filter_map(|operation| Some(self.named(*operation)?.1)).collect()
+        open.filter_map(|operation| Some(self.named(*operation)?.1))
+            .collect()
     }
 
     /// A probe of any source.
@@ -211,16 +244,27 @@ impl<'a> Observer<'a> {
         let id = self.next_id(probe.channel.to, ChoiceKind::Probe);
         let asking = Asking {
             place: (probe.channel.communicator, probe.channel.to),
-            wanted: ReceiveSelector { from: None, tag: probe.tag },
+            wanted: ReceiveSelector {
+                from: None,
+                tag: probe.tag,
+            },
             end: (probe.thread, probe.step),
             posted: probe.step,
             operation: None,
         };
-        let from = self.sent.get(&asking.place).and_then(|all| all.get(&probe.channel.from));
-        let wanted = ReceiveSelector { tag: Some(probe.channel.tag), ..asking.wanted };
+        let from = self
+            .sent
+            .get(&asking.place)
+            .and_then(|all| all.get(&probe.channel.from));
+        let wanted = ReceiveSelector {
+            tag: Some(probe.channel.tag),
+            ..asking.wanted
+        };
         let found = from.and_then(|own| self.first_fitting(own, Asking { wanted, ..asking }));
         let Some(send) = found else {
-            self.run.unknown.push(format!("the trace has no message of {id}"));
+            self.run
+                .unknown
+                .push(format!("the trace has no message of {id}"));
             return;
         };
         let clock = self.replay.probe_clock(probe.thread, probe.step);
@@ -247,7 +291,14 @@ impl<'a> Observer<'a> {
         self.push(id, asking, send, clock, found);
     }
 
-    fn push(&mut self, id: ChoiceId, asking: Asking, send: u32, clock: Option<&Clock>, found: Vec<u32>) {
+    fn push(
+        &mut self,
+        id: ChoiceId,
+        asking: Asking,
+        send: u32,
+        clock: Option<&Clock>,
+        found: Vec<u32>,
+    ) {
         let (thread, call) = asking.end;
         let steps = &self.order.steps[thread as usize];
         let (Some(ending), Some(posting), Some(clock)) = (
@@ -264,7 +315,9 @@ impl<'a> Observer<'a> {
         let threads = 0..self.order.steps.len() as u32;
         let choice = Choice {
             id,
-            function: self.order.examples[posting.place as usize].name().to_owned(),
+            function: self.order.examples[posting.place as usize]
+                .name()
+                .to_owned(),
             entry_ps: self.ps(posting, posting.entry),
             end_ps: self.ps(ending, ending.exit.unwrap_or(ending.entry)),
             matched,
@@ -288,7 +341,9 @@ impl<'a> Observer<'a> {
                 OrderedKind::Send { tag, .. } => asking.wanted.tag.is_none_or(|own| own == tag),
                 _ => false,
             };
-            let is_taken = operation.partner.is_some_and(|receive| self.is_before(receive, asking));
+            let is_taken = operation
+                .partner
+                .is_some_and(|receive| self.is_before(receive, asking));
             fits && !is_taken
         })
     }
@@ -300,7 +355,8 @@ impl<'a> Observer<'a> {
             None => {
                 let thread = self.order.operations[receive as usize].thread;
                 let begin = self.replay.begin_of(receive);
-                thread == asking.end.0 && begin.is_some_and(|clock| clock.of(thread) < asking.posted)
+                thread == asking.end.0
+                    && begin.is_some_and(|clock| clock.of(thread) < asking.posted)
             }
         }
     }
@@ -317,9 +373,15 @@ impl<'a> Observer<'a> {
         let OrderedKind::Send { tag, .. } = operation.what else {
             return;
         };
-        let call = self.replay.begin_of(send).map_or(0, |clock| clock.of(operation.thread));
+        let call = self
+            .replay
+            .begin_of(send)
+            .map_or(0, |clock| clock.of(operation.thread));
         let steps = &self.order.steps[operation.thread as usize];
-        let (Some(step), Some(&id)) = (steps.get((call as usize).saturating_sub(1)), self.ids.get(&send)) else {
+        let (Some(step), Some(&id)) = (
+            steps.get((call as usize).saturating_sub(1)),
+            self.ids.get(&send),
+        ) else {
             return;
         };
         let message = SentMessage {

@@ -161,7 +161,11 @@ impl IntactCheckpoint {
     ///
     /// # Errors
     /// [`CheckpointError::Other`], with the first difference.
-    pub(crate) fn check_delays(&self, wanted: &Identity, reach: Time) -> Result<(), CheckpointError> {
+    pub(crate) fn check_delays(
+        &self,
+        wanted: &Identity,
+        reach: Time,
+    ) -> Result<(), CheckpointError> {
         let [made, wanted] = [&self.run.identity, wanted].map(|all| begun_before(all, reach));
         match first_difference(&made, &wanted, &[]) {
             None => Ok(()),
@@ -210,7 +214,9 @@ const DELAY: &str = "delay at ";
 /// The identity without delays that begin at `reach` or later: a run may continue with others.
 fn begun_before(identity: &Identity, reach: Time) -> Identity {
     let begun = |name: &String| {
-        let at = name.strip_prefix(DELAY).and_then(|rest| rest.split_once(' '));
+        let at = name
+            .strip_prefix(DELAY)
+            .and_then(|rest| rest.split_once(' '));
         at.is_none_or(|(at, _)| at.parse().is_ok_and(|at: u64| at < reach.as_ps()))
     };
     let own = identity.iter().filter(|(name, _)| begun(name));

@@ -353,7 +353,10 @@ impl CheckpointArchive {
         self.records.drain(..older);
         let oldest = self.records.first().map_or(0, |(number, _)| *number);
         for (number, ending, _) in numbered(&self.folder) {
-            let of_use = self.records.iter().any(|(_, needed)| needed.contains(&number));
+            let of_use = self
+                .records
+                .iter()
+                .any(|(_, needed)| needed.contains(&number));
             let old = match ending.as_str() {
                 RECORD => number < oldest,
                 PACK => made_for(number) < work.number && !of_use,

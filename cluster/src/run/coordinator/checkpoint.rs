@@ -40,6 +40,8 @@ pub(super) struct Checkpointer {
     wanted: Arc<AtomicBool>,
     pub(super) tell: Tell,
     every: Option<Span>,
+    /// True while no program has called MPI and automatic checkpoints wait for that.
+    waits_for_calls: bool,
     /// Time of the next one.
     next: Time,
     pub(super) pages: PageKeeper,
@@ -132,12 +134,14 @@ impl Checkpointer {
                 directory.path().to_owned(),
                 bases,
                 last,
-                plan.checkpoints_kept.map_or(LEAST_KEPT, |kept| LEAST_KEPT.max(kept as usize)),
+                plan.checkpoints_kept
+                    .map_or(LEAST_KEPT, |kept| LEAST_KEPT.max(kept as usize)),
                 checkpoints.tell.clone(),
             ),
             wanted: checkpoints.wanted,
             tell: checkpoints.tell,
             every: plan.checkpoint_every,
+            waits_for_calls: plan.checkpoints_after_init,
             next: Time::MAX,
             pages: PageKeeper::new(Vec::new()),
             number,
@@ -192,9 +196,30 @@ impl Run {
             return;
         }
         let due = |checkpointer: &Checkpointer| checkpointer.is_due(self.now);
-        if self.checkpointer.as_ref().is_some_and(due) {
+        if self.checkpointer.as_ref().is_some_and(due) && !self.postpones() {
             self.keep();
         }
+    }
+
+    /// Postpones an automatic checkpoint before the first call of MPI; true if it did.
+    fn postpones(&mut self) -> bool {
+        let Some(checkpointer) = &mut self.checkpointer else {
+            return false;
+        };
+        if !checkpointer.waits_for_calls || checkpointer.wanted.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut runners = self.workers.runners();
+        let calls = runners.any(|runner| {
+            let tracer = runner.tracer();
+            tracer.is_some_and(|tracer| !tracer.processes().is_empty())
+        });
+        drop(runners);
+        checkpointer.waits_for_calls = !calls;
+        if !calls {
+            checkpointer.next = due_behind(self.now, checkpointer.every);
+        }
+        !calls
     }
 
     /// Makes a checkpoint and returns its number, if checkpoints are enabled. After a failure the run

@@ -58,5 +58,8 @@ fn a_processor_that_never_returns_has_no_next_event_and_takes_no_interrupt() {
     let taken = seen(&log).into_iter();
     let taken = taken.filter(|(_, seen)| matches!(seen, Seen::Interrupt(TIMER_VECTOR)));
     let last = taken.map(|(at, _)| at).max();
-    assert!(last.is_some_and(|at| (9_000..=10_000).contains(&at)), "{last:?}");
+    assert!(
+        last.is_some_and(|at| (9_000..=10_000).contains(&at)),
+        "{last:?}"
+    );
 }
