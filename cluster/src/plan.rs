@@ -134,7 +134,7 @@ pub struct Plan {
     pub checkpoint_every: Option<Span>,
     /// True if automatic checkpoints begin with the first call of MPI.
     pub checkpoints_after_init: bool,
-    /// Number of the newest checkpoints that stay after the run, if any do.
+    /// Number of checkpoints that stay after the run, if any do.
     pub checkpoints_kept: Option<u32>,
 }
 

@@ -137,7 +137,8 @@ pub struct Checkpoint {
     pub every: Option<Duration>,
     /// True if automatic ones begin with the first call of MPI, in a run on one host.
     pub after_init: bool,
-    /// Number of the newest checkpoints that stay, also after the run; the last two until its end when absent.
+    /// Number of checkpoints that stay, also after the run; if there are more, every other one goes and their interval doubles. The
+    /// last two stay until the run's end when absent.
     pub keep: Option<u32>,
 }
 

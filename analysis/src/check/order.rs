@@ -25,6 +25,8 @@ use belljar_trace::{Event, Peer, Site};
 use super::finding::{FindingKind, Findings};
 use crate::causes::hang::{PartNeeds, part_needs};
 
+#[cfg(test)]
+pub(super) use choices::observed;
 pub use choices::observed_run;
 use replay::Replay;
 

@@ -44,7 +44,7 @@ pub use choice::CheckpointChoice;
 pub use found::IntactCheckpoint;
 pub(crate) use found::identity;
 pub(crate) use input::read_input;
-pub(crate) use keeper::{Keeper, MOST_HOSTS, Work, pack_of};
+pub(crate) use keeper::{Keeper, LEAST_KEPT, MOST_HOSTS, Work, pack_of};
 pub use keeper::{Report, Tell};
 pub(crate) use record::{CheckpointRecord, LONGEST, NodeRecord, RunRecord};
 

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use belljar_archive::TraceReader;
-use belljar_job::{Member, Operations, ReceiveSelector, communicators};
+use belljar_job::{Communicators, Member, Operations, ReceiveSelector, communicators};
 use belljar_orders::{Choice, ChoiceId, ChoiceKind, MessageId, ObservedRun, RankId, SentMessage};
-use belljar_trace::{TraceError, TraceHeader};
+use belljar_trace::{Event, TraceError, TraceHeader};
 
 use super::replay::{Clock, Replay};
 use super::{FoundProbe, OrderedKind, RunOrder, Step};
@@ -26,21 +26,30 @@ pub fn observed_run(path: &Path) -> Result<ObservedRun, TraceError> {
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
-    let mut operations = Operations::new(&header, &communicators);
+    Ok(observed(&header, &communicators, reader.by_ref()))
+}
+
+/// The choices of a trace's events.
+pub(in crate::check) fn observed(
+    header: &TraceHeader,
+    communicators: &Communicators,
+    events: impl Iterator<Item = Event>,
+) -> ObservedRun {
+    let mut operations = Operations::new(header, communicators);
     let mut order = RunOrder::default();
     let mut facts = Vec::new();
-    for event in reader.by_ref().filter(|event| event.depth == 0) {
+    for event in events.filter(|event| event.depth == 0) {
         let call = Rc::new(event);
         facts.clear();
         operations.observe(&call, &mut facts);
-        order.take(&call, &facts, &communicators);
+        order.take(&call, &facts, communicators);
     }
     facts.clear();
     operations.end(&mut facts);
     order.match_all(&facts);
     let mut replay = Replay::new(&order, false);
     replay.run();
-    Ok(Observer::new(&order, &replay, &header).observe())
+    Observer::new(&order, &replay, header).observe()
 }
 
 /// The choice for which alternatives are searched.

@@ -360,8 +360,10 @@ impl Exploration {
         let (number, is_new) = self.search.observe(&run.observed);
         self.done += 1;
         self.session.settle(&mut run, number)?;
+        self.session.compare(&mut run)?;
         self.table.add(number, &run, is_new)?;
-        if !self.keeps_all && number > 0 && !run.verdict.fails() {
+        let is_kept = self.keeps_all || self.session.is_reference(&run);
+        if !is_kept && number > 0 && !run.verdict.fails() {
             run.remove()?;
         }
         self.runs.insert(number, run);
@@ -407,6 +409,7 @@ impl Exploration {
             let mut own = self
                 .session
                 .carry_out(&format!("failure-{failure}-trial-{trials}"), &trial)?;
+            self.session.compare(&mut own)?;
             let fails = own.verdict.word() == run.verdict.word();
             minimiser.take(fails);
             if fails {

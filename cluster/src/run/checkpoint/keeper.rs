@@ -33,6 +33,9 @@ const CHECKPOINT_BITS: u32 = 24;
 /// Maximum number of other hosts, from the remaining bits.
 pub(crate) const MOST_HOSTS: u32 = (1 << (u32::BITS - CHECKPOINT_BITS)) - 1;
 
+/// Checkpoints that stay at least: if the last one is damaged, the one before it serves.
+pub(crate) const LEAST_KEPT: usize = 2;
+
 /// The number of the pack that `host` writes for a checkpoint.
 pub(crate) fn pack_of(checkpoint: u32, host: u32) -> u32 {
     (host << CHECKPOINT_BITS) | (checkpoint & ((1 << CHECKPOINT_BITS) - 1))
@@ -346,19 +349,25 @@ impl CheckpointArchive {
         }
     }
 
-    /// Removes records but the newest, of which `work` is one, and packs that none of these needs.
+    /// Removes records beyond the number that stays, and packs that none of the others needs. If a scenario keeps more than two,
+    /// every other record goes, so that the others cover the whole run.
     fn prune(&mut self, work: &Work) {
         self.records.push((work.number, work.needed.clone()));
-        let older = self.records.len().saturating_sub(self.keep);
-        self.records.drain(..older);
-        let oldest = self.records.first().map_or(0, |(number, _)| *number);
+        if self.records.len() > self.keep {
+            match self.keep {
+                LEAST_KEPT => drop(self.records.remove(0)),
+                _ => thin_out(&mut self.records),
+            }
+        }
         for (number, ending, _) in numbered(&self.folder) {
             let of_use = self
                 .records
                 .iter()
                 .any(|(_, needed)| needed.contains(&number));
             let old = match ending.as_str() {
-                RECORD => number < oldest,
+                RECORD => {
+                    number < work.number && self.records.iter().all(|(own, _)| *own != number)
+                }
                 PACK => made_for(number) < work.number && !of_use,
                 _ => false,
             };
@@ -367,6 +376,16 @@ impl CheckpointArchive {
             }
         }
     }
+}
+
+/// Removes every other record; the newest stays.
+fn thin_out<T>(records: &mut Vec<T>) {
+    let count = records.len();
+    let mut at = 0;
+    records.retain(|_| {
+        at += 1;
+        (count - at) % 2 == 0
+    });
 }
 
 /// Errors of making a file.

@@ -17,14 +17,11 @@ use super::{Run, RunError};
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
 use crate::run::checkpoint::{
-    CheckpointError, CheckpointRecord, FOLDER, IntactCheckpoint, Keeper, NodeRecord, Report,
-    RunRecord, Tell, Work,
+    CheckpointError, CheckpointRecord, FOLDER, IntactCheckpoint, Keeper, LEAST_KEPT, NodeRecord,
+    Report, RunRecord, Tell, Work,
 };
 use crate::run::stopwatch::Stopwatch;
 use crate::run::workers::Workers;
-
-/// Checkpoints that stay at least: if the last one is damaged, the one before it serves.
-const LEAST_KEPT: usize = 2;
 
 /// Settings of checkpoints.
 pub struct Checkpoints {
@@ -42,6 +39,9 @@ pub(super) struct Checkpointer {
     every: Option<Span>,
     /// True while no program has called MPI and automatic checkpoints wait for that.
     waits_for_calls: bool,
+    /// Number of checkpoints that stay, and of those since the interval was last doubled.
+    keep: usize,
+    made: usize,
     /// Time of the next one.
     next: Time,
     pub(super) pages: PageKeeper,
@@ -128,14 +128,18 @@ impl Checkpointer {
         bases: Vec<Snapshot>,
     ) -> Self {
         let number = last.0;
+        let keep = plan
+            .checkpoints_kept
+            .map_or(LEAST_KEPT, |kept| LEAST_KEPT.max(kept as usize));
         Self {
+            keep,
+            made: 0,
             bases: bases.len() as u32,
             keeper: Keeper::start(
                 directory.path().to_owned(),
                 bases,
                 last,
-                plan.checkpoints_kept
-                    .map_or(LEAST_KEPT, |kept| LEAST_KEPT.max(kept as usize)),
+                keep,
                 checkpoints.tell.clone(),
             ),
             wanted: checkpoints.wanted,
@@ -170,6 +174,17 @@ impl Checkpointer {
     /// No node acts before `first`, so no checkpoint is due earlier.
     pub(super) fn begin_at(&mut self, first: Time) {
         self.next = due_behind(first, self.every);
+    }
+
+    /// Counts a checkpoint. When every other one goes, the interval doubles.
+    fn count(&mut self) {
+        self.made += 1;
+        if self.keep > LEAST_KEPT && self.made > self.keep {
+            self.made = self.keep.div_ceil(2);
+            self.every = self
+                .every
+                .map(|every| Span::from_ps(every.as_ps().saturating_mul(2)));
+        }
     }
 
     fn is_due(&self, now: Time) -> bool {
@@ -230,6 +245,7 @@ impl Run {
         }
         let mut checkpointer = self.checkpointer.take()?;
         checkpointer.wanted.store(false, Ordering::Relaxed);
+        checkpointer.count();
         checkpointer.next = due_behind(self.now, checkpointer.every);
         checkpointer.number += 1;
         if let Err(error) = self.keep_with(&mut checkpointer) {

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::observed_run;
+use belljar_analysis::{HangVerdict, hang, observed_run};
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::run::checkpoint::BranchPoints;
 use belljar_files::{read_input_text, write_file};
@@ -28,7 +28,7 @@ const MARGIN_PS: u64 = 100_000_000;
 /// Checkpoints that are tried for a run.
 const MOST_POINTS: usize = 3;
 /// Checkpoints of the base run that stay.
-const MOST_KEPT: u32 = 200;
+const MOST_KEPT: u32 = 64;
 /// The end of a run directory's name before the run is complete.
 const INCOMPLETE: &str = "incomplete";
 
@@ -66,6 +66,8 @@ pub(super) struct Session {
     patience_ps: u64,
     judge: Judge,
     start: Instant,
+    /// Directory of the first run that passed, with which results are compared.
+    reference: Option<PathBuf>,
 }
 
 impl Session {
@@ -107,12 +109,13 @@ impl Session {
         let session = Self {
             out: out.to_owned(),
             points: BranchPoints::of(&base),
-            end_ps: summary["virtual_time_ps"].as_u64().unwrap_or_default(),
+            end_ps: end(&base, &summary)?,
             base: base.clone(),
             table,
             patience_ps,
             judge,
             start,
+            reference: None,
         };
         let run = session.observe(base, Vec::new(), None)?;
         Ok((session, run))
@@ -198,7 +201,7 @@ impl Session {
         let summary = figures(&directory, "summary.json")?;
         let host = figures(&directory, "host.json")?;
         Ok(OrderRun {
-            verdict: self.judge.judge(&directory, &summary, &self.base)?,
+            verdict: self.judge.judge(&directory, &summary)?,
             virtual_ps: summary["virtual_time_ps"].as_u64().unwrap_or_default(),
             cpu: host["processor_seconds"].as_f64().unwrap_or_default(),
             directory,
@@ -206,6 +209,26 @@ impl Session {
             delays,
             from_ps,
         })
+    }
+
+    /// Compares the results of a run that passed with those of the first one; the first one is kept.
+    pub(super) fn compare(&mut self, run: &mut OrderRun) -> Result<()> {
+        if run.verdict != Verdict::Passed {
+            return Ok(());
+        }
+        let Some(reference) = &self.reference else {
+            self.reference = Some(run.directory.clone());
+            return Ok(());
+        };
+        if let Some(difference) = self.judge.difference(&run.directory, reference)? {
+            run.verdict = Verdict::Differs(difference);
+        }
+        Ok(())
+    }
+
+    /// True if the results of other runs are compared with this one's.
+    pub(super) fn is_reference(&self, run: &OrderRun) -> bool {
+        self.reference.as_deref() == Some(&*run.directory)
     }
 
     /// Gives a run's directory the run's number.
@@ -234,6 +257,18 @@ impl Session {
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     }
+}
+
+/// The virtual time at which a run ended, in picoseconds. A run that hangs ended with the last call of a rank.
+fn end(directory: &Path, summary: &Value) -> Result<u64> {
+    let end = summary["virtual_time_ps"].as_u64().unwrap_or_default();
+    if summary["exit_code"].is_i64() {
+        return Ok(end);
+    }
+    let (hang, _) = hang(&directory.join(TRACE_FILE), Some(end), None)?;
+    let is_stuck = hang.verdict != HangVerdict::NotStuck;
+    let last = hang.ranks.iter().map(|rank| rank.since_ps).max();
+    Ok(last.filter(|_| is_stuck).unwrap_or(end))
 }
 
 /// Runs this program with these words, and its output in a log.

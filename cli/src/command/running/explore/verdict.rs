@@ -1,6 +1,6 @@
 //! Verdicts on runs of an exploration.
 //!
-//! A run fails if it hangs, ends with an error, uses MPI wrongly, has other results than the base run, or by the user's predicate.
+//! A run fails if it hangs, ends with an error, uses MPI wrongly, has other results than the first run that passed, or by the user's predicate.
 //! A run that reaches its limit without a stuck rank is undecided. Called for each run.
 
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(super) enum Verdict {
     Exit(i64),
     /// An error of MPI use.
     Mpi(String),
-    /// A result differs from the base run's.
+    /// A result differs from that of the first run that passed.
     Differs(String),
     /// The predicate failed.
     Predicate(String),
@@ -85,7 +85,7 @@ pub(super) struct Judge {
 
 impl Judge {
     /// The verdict on the run in `directory`, whose summary is given.
-    pub(super) fn judge(&self, directory: &Path, summary: &Value, base: &Path) -> Result<Verdict> {
+    pub(super) fn judge(&self, directory: &Path, summary: &Value) -> Result<Verdict> {
         let code = summary["exit_code"].as_i64();
         let Some(code) = code else {
             let ending = summary["ending"].as_str().unwrap_or_default().to_owned();
@@ -100,9 +100,6 @@ impl Judge {
         }
         if let Some(error) = mpi_error(directory, summary)? {
             return Ok(Verdict::Mpi(error));
-        }
-        if let Some(file) = self.difference(directory, base)? {
-            return Ok(Verdict::Differs(file));
         }
         self.predicate(directory)
     }
@@ -124,8 +121,8 @@ impl Judge {
         })
     }
 
-    /// The first compared file that differs from the base run's.
-    fn difference(&self, directory: &Path, base: &Path) -> Result<Option<String>> {
+    /// The first compared file that differs from that of the run in `base`.
+    pub(super) fn difference(&self, directory: &Path, base: &Path) -> Result<Option<String>> {
         if directory == base || self.compare.is_empty() {
             return Ok(None);
         }
@@ -142,7 +139,7 @@ impl Judge {
             let text = name.to_string_lossy();
             let is_meant = patterns.iter().any(|pattern| pattern.matches(&text));
             if is_meant && !self.are_equal(&directory.join(&name), &base.join(&name))? {
-                return Ok(Some(format!("{text} differs from the base run's")));
+                return Ok(Some(format!("{text} differs")));
             }
         }
         Ok(None)
