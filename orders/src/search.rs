@@ -78,7 +78,7 @@ impl Search {
     }
 
     /// The next target that no observed run has. Targets with few changes come first.
-    pub fn next(&mut self) -> Option<Target> {
+    pub fn take_target(&mut self) -> Option<Target> {
         while let Some(target) = self.queue.pop_front() {
             if !self.is_observed(&target.wanted) {
                 return Some(target);

@@ -266,7 +266,7 @@ fn explored(program: &Program, reverse: bool) -> (BTreeSet<Order>, usize, usize)
     let first = run(program, &Order::new(), reverse);
     orders.insert(first.order());
     search.observe(&first.observed());
-    while let Some(target) = search.next() {
+    while let Some(target) = search.take_target() {
         let world = run(program, &target.wanted, reverse);
         runs += 1;
         orders.insert(world.order());

@@ -165,6 +165,59 @@ fn a_message_of_the_next_phase_is_found_minimised_and_repeated_to_the_byte() {
 }
 
 #[test]
+fn a_node_pauses_or_dies_at_its_time_on_any_number_of_threads() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "workers", WORKERS, &["-g"]) {
+        return;
+    }
+    let run = |out: &str, fail: &str, threads: &str| {
+        let set = format!("nodes.fail=[{fail}]");
+        let words = ["mpirun", "--out", out, "--threads", threads, "--set", &set];
+        let end = ["-np", "3", "-ppn", "1", "--limit", "2.7s", "./workers"];
+        dir.call(&[&words[..], &end].concat())
+    };
+    let end_of = |out: &str| {
+        let text = bytes(&dir.path(out), "summary.json");
+        let summary: Value = serde_json::from_slice(&text).expect("this is JSON");
+        summary["virtual_time_ps"].as_u64().expect("a time") / 1_000_000
+    };
+    let pause = r#"{ node = 0, at = "2.585 s", kind = "pause", for = "5 ms" }"#;
+    for (out, fail, threads) in [
+        ("plain", "", "1"),
+        ("one", pause, "1"),
+        ("three", pause, "3"),
+    ] {
+        let (_, error, code) = run(out, fail, threads);
+        assert_eq!(code, Some(0), "{error}");
+    }
+    for name in [
+        "trace.bjt",
+        "stdout",
+        "wire.csv",
+        "summary.json",
+        "console/node0.log",
+    ] {
+        assert!(
+            bytes(&dir.path("one"), name) == bytes(&dir.path("three"), name),
+            "{name} differs"
+        );
+    }
+    // All ranks wait for node 0, whose launcher ends the run, too.
+    let later = end_of("one") - end_of("plain");
+    assert!((4000..6500).contains(&later), "{later} us");
+    let dead = r#"{ node = 1, at = "2.585 s" }"#;
+    let (_, error, code) = run("dead", dead, "1");
+    assert_eq!(code, Some(1), "{error}");
+    assert!(
+        error.contains("the limit of virtual time was reached"),
+        "{error}"
+    );
+    let (_, error, code) = run("none", r#"{ node = 3, at = "2 s" }"#, "1");
+    assert_eq!(code, Some(1));
+    assert!(error.contains("nodes.fail.node is 3"), "{error}");
+}
+
+#[test]
 fn bad_options_are_refused_by_name() {
     let Some(dir) = Dir::new() else { return };
     for (options, words) in [

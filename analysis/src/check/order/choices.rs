@@ -8,7 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use belljar_archive::TraceReader;
-use belljar_job::{Communicators, Member, Operations, ReceiveSelector, communicators};
+use belljar_job::{Communicators, Member, Operations, ProcessKey, ReceiveSelector, communicators};
 use belljar_orders::{Choice, ChoiceId, ChoiceKind, MessageId, ObservedRun, RankId, SentMessage};
 use belljar_trace::{Event, TraceError, TraceHeader};
 
@@ -131,6 +131,7 @@ impl<'a> Observer<'a> {
             }
             return self.run;
         }
+        self.threaded();
         self.receives();
         self.completions();
         for probe in &self.order.probes {
@@ -140,6 +141,20 @@ impl<'a> Observer<'a> {
             .choices
             .sort_by_key(|choice| (choice.end_ps, choice.id));
         self.run
+    }
+
+    /// Names processes of several threads: the order of their calls is not known to be the same in other runs.
+    fn threaded(&mut self) {
+        let mut counts: BTreeMap<ProcessKey, u32> = BTreeMap::new();
+        for (process, _) in self.order.threads.keys() {
+            *counts.entry(*process).or_default() += 1;
+        }
+        for ((node, process), count) in counts.into_iter().filter(|(_, count)| *count > 1) {
+            let text = format!(
+                "process {process} of node {node} calls MPI in {count} threads, whose order is not explored"
+            );
+            self.run.unknown.push(text);
+        }
     }
 
     /// Receives from any source.

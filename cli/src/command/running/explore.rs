@@ -274,7 +274,7 @@ impl Exploration {
         let mut round: Vec<Target> = Vec::new();
         let mut later = Vec::new();
         while round.len() < most {
-            let Some(target) = self.search.next() else {
+            let Some(target) = self.search.take_target() else {
                 break;
             };
             match round

@@ -134,7 +134,10 @@ impl Keeper {
             open: None,
             bases,
             kept: Vec::new(),
-            records: vec![last],
+            records: Some(last)
+                .filter(|(number, _)| *number > 0)
+                .into_iter()
+                .collect(),
             keep,
             others: BTreeMap::new(),
         };
@@ -384,7 +387,7 @@ fn thin_out<T>(records: &mut Vec<T>) {
     let mut at = 0;
     records.retain(|_| {
         at += 1;
-        (count - at) % 2 == 0
+        (count - at).is_multiple_of(2)
     });
 }
 

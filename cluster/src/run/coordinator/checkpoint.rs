@@ -180,7 +180,7 @@ impl Checkpointer {
     fn count(&mut self) {
         self.made += 1;
         if self.keep > LEAST_KEPT && self.made > self.keep {
-            self.made = self.keep.div_ceil(2);
+            self.made = (self.keep + 1).div_ceil(2);
             self.every = self
                 .every
                 .map(|every| Span::from_ps(every.as_ps().saturating_mul(2)));

@@ -22,6 +22,7 @@ use toml::Table;
 
 use super::delayed::scenario;
 use super::verdict::{Judge, Verdict};
+use crate::command::results::trace::hang::unrecorded;
 
 /// Time before the first delay at which a checkpoint must have been made, in picoseconds: nodes may be ahead of it.
 const MARGIN_PS: u64 = 100_000_000;
@@ -31,6 +32,8 @@ const MOST_POINTS: usize = 3;
 const MOST_KEPT: u32 = 64;
 /// The end of a run directory's name before the run is complete.
 const INCOMPLETE: &str = "incomplete";
+/// The folder of a run directory with its scenario's files.
+const INPUTS: &str = "inputs";
 
 /// A run that has ended.
 #[derive(Clone, Debug)]
@@ -105,6 +108,12 @@ impl Session {
         let table: Table = text
             .parse()
             .with_context(|| format!("{} is damaged", path.display()))?;
+        if let Some(missing) = unrecorded(&base.join(TRACE_FILE)) {
+            bail!("{missing}, and explore needs all of them; leave the key out");
+        }
+        if table.get("engine").and_then(toml::Value::as_str) == Some("kvm") {
+            bail!("engine = \"kvm\" does not repeat runs; use engine = \"exact\"");
+        }
         let summary = figures(&base, "summary.json")?;
         let session = Self {
             out: out.to_owned(),
@@ -131,7 +140,7 @@ impl Session {
         let whole = self.out.join(name);
         let begun = delays.iter().map(|delay| delay.at_ps).min();
         let Some(first) = begun else {
-            return self.from_boot(&whole, delays);
+            return self.boot(&whole, delays);
         };
         let text = scenario(&self.table, delays, Some(self.limit(delays)))?;
         let log = whole.with_added_extension("log");
@@ -155,10 +164,10 @@ impl Session {
             // A node had run beyond the first delay.
             fs::remove_dir_all(&directory)?;
         }
-        self.from_boot(&whole, delays)
+        self.boot(&whole, delays)
     }
 
-    fn from_boot(&self, whole: &Path, delays: &[ForcedDelay]) -> Result<OrderRun> {
+    fn boot(&self, whole: &Path, delays: &[ForcedDelay]) -> Result<OrderRun> {
         let text = scenario(&self.table, delays, Some(self.limit(delays)))?;
         let name = whole.file_name().unwrap_or_default().to_string_lossy();
         let path = self.base.join(format!("{name}.toml"));
@@ -249,10 +258,15 @@ impl Session {
         Ok(())
     }
 
-    /// Writes a scenario with these delays that any user can run, next to the base run's inputs; returns its path.
+    /// Writes a folder with a scenario with these delays and its inputs, which any user can run; returns the scenario's path.
     pub(super) fn write_scenario(&self, name: &str, delays: &[ForcedDelay]) -> Result<PathBuf> {
         let text = scenario(&self.table, delays, Some(self.limit(delays)))?;
-        let path = self.base.join(format!("{name}.toml"));
+        let (folder, inputs) = (self.out.join(name), self.base.join(INPUTS));
+        fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        if inputs.is_dir() {
+            copy_folder(&inputs, &folder.join(INPUTS))?;
+        }
+        let path = folder.join(SCENARIO_FILE);
         write_file(&path, text.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
@@ -269,6 +283,22 @@ fn end(directory: &Path, summary: &Value) -> Result<u64> {
     let is_stuck = hang.verdict != HangVerdict::NotStuck;
     let last = hang.ranks.iter().map(|rank| rank.since_ps).max();
     Ok(last.filter(|_| is_stuck).unwrap_or(end))
+}
+
+/// Copies the files of a folder.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let (path, target) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        match path.is_dir() {
+            true => copy_folder(&path, &target)?,
+            false => {
+                fs::copy(&path, &target)
+                    .with_context(|| format!("cannot copy {}", path.display()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Runs this program with these words, and its output in a log.

@@ -184,7 +184,8 @@ fn are_near(one: &[u8], other: &[u8], tolerance: f64) -> bool {
                     return false;
                 };
                 let most = tolerance * one.abs().max(other.abs());
-                if !((one - other).abs() <= most) {
+                let is_near = (one - other).abs() <= most;
+                if !is_near {
                     return false;
                 }
             }
