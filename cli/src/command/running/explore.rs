@@ -4,6 +4,8 @@
 //! observed and judged like the base run. The runs of a round cannot have each other's targets, so the number of processors does not
 //! change which runs there are. A failing run is minimised and explained. Called by `main`.
 
+/// Arguments, and their meaning.
+mod arguments;
 /// The scenario of a run with delays.
 mod delayed;
 /// Explanations of a failing run.
@@ -16,19 +18,18 @@ mod table;
 mod verdict;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
-use belljar_cluster::scenario::quantity::Duration as ScenarioTime;
 use belljar_files::write_file;
 use belljar_orders::{Minimiser, Order, Search, Target, merge, plan};
-use clap::Args;
 
 use crate::command::output::say;
 use crate::command::terminal::interrupt::Deferral;
 use crate::command::terminal::progress::TerminalTask;
+pub(crate) use arguments::ExploreArguments;
+use arguments::{Budget, base_words, budget, folder, time};
 use session::{OrderRun, Session};
 use table::{Extent, Outcome, ResultTable};
 use verdict::Judge;
@@ -40,62 +41,6 @@ const SLACK_PS: u64 = 1_000_000_000;
 const LONGER: u64 = 4;
 /// Most targets of a round.
 const MOST_AT_ONCE: usize = 16;
-
-/// Arguments of `belljar explore`.
-#[derive(Args)]
-pub(crate) struct ExploreArguments {
-    /// Most runs, such as 200, or most time, such as 10min.
-    #[arg(long, value_name = "RUNS|TIME", default_value = "1000")]
-    budget: String,
-    /// Result files that must not differ between orders.
-    ///
-    /// Names in the run directory such as `stdout` or `files/*.dat`.
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    compare: Vec<String>,
-    /// Relative difference up to which compared numbers are equal.
-    #[arg(long, value_name = "T", default_value_t = 0.0)]
-    tolerance: f64,
-    /// Shell command on each run directory; a failure fails the run.
-    #[arg(long, value_name = "COMMAND")]
-    predicate: Option<String>,
-    /// Seed, overriding the scenario.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Virtual time between checkpoints of the base run.
-    #[arg(long, value_name = "TIME", default_value = "5ms")]
-    checkpoint_every: String,
-    /// Virtual time that a run may last longer than the base run.
-    #[arg(long, value_name = "TIME", default_value = "20ms")]
-    patience: String,
-    /// Keep the directories of runs that passed.
-    #[arg(long)]
-    keep: bool,
-    /// Print the results as JSON.
-    #[arg(long)]
-    json: bool,
-    /// Results folder.
-    ///
-    /// The default is a new folder in `belljar-runs`.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Scenario with options of run, or program with options of mpirun.
-    ///
-    /// A first word that ends in .toml is a scenario.
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required = true,
-        value_name = "PROGRAM|SCENARIO"
-    )]
-    program: Vec<String>,
-}
-
-/// The limit of an exploration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Budget {
-    Runs(usize),
-    Time(std::time::Duration),
-}
 
 /// `belljar explore`; the exit code is 1 if a run failed.
 pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
@@ -144,69 +89,6 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })
-}
-
-/// The words of the base run's command.
-fn base_words(arguments: &ExploreArguments) -> Vec<String> {
-    let is_scenario = arguments.program[0].ends_with(".toml");
-    let seed = arguments
-        .seed
-        .map(|seed| ["--set".to_owned(), format!("seed={seed}")]);
-    let seed = seed.into_iter().flatten();
-    let command = if is_scenario { "run" } else { "mpirun" };
-    let mut words = vec![command.to_owned()];
-    match is_scenario {
-        true => words.extend(arguments.program.iter().cloned().chain(seed)),
-        false => words.extend(seed),
-    }
-    if !is_scenario {
-        // Options of the base run come before the program.
-        words.push(String::new());
-        words.extend(arguments.program.iter().cloned());
-    }
-    words
-}
-
-fn budget(text: &str) -> Result<Budget> {
-    if let Ok(runs) = text.parse::<usize>() {
-        if runs == 0 {
-            bail!("--budget is 0; it must be at least 1 run");
-        }
-        return Ok(Budget::Runs(runs));
-    }
-    let ps = time("budget", text)?;
-    Ok(Budget::Time(std::time::Duration::from_nanos(ps / 1000)))
-}
-
-/// The picoseconds of a time.
-fn time(option: &str, text: &str) -> Result<u64> {
-    let parsed: Result<ScenarioTime, _> = text.parse();
-    let parsed = parsed.map_err(|error| anyhow::anyhow!("--{option} {text}: {error}"))?;
-    Ok(parsed.0.as_ps())
-}
-
-/// The folder of the results, made new.
-fn folder(wanted: Option<&Path>) -> Result<PathBuf> {
-    let path = match wanted {
-        Some(path) => std::path::absolute(path)?,
-        None => {
-            let runs = std::path::absolute("belljar-runs")?;
-            let names = (1_u32..).map(|number| match number {
-                1 => runs.join("explore"),
-                _ => runs.join(format!("explore-{number}")),
-            });
-            let mut free = names.filter(|path| !path.exists());
-            free.next().context("no unused name; give one with --out")?
-        }
-    };
-    if path.exists() {
-        bail!(
-            "{} exists already; give another folder with --out",
-            path.display()
-        );
-    }
-    std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-    Ok(path)
 }
 
 /// An exploration in progress.

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use belljar_orders::{DelayPlace, ForcedDelay, Search, Target};
+use belljar_sim::figures::decimal;
 use serde::Serialize;
 
 use super::explain::Failure;
@@ -101,7 +102,7 @@ impl ResultTable {
             format!("{of}<{from}.{}", choice.matched.number + 1)
         });
         let delays = run.delays.iter().map(words);
-        let seconds = |ps: u64| format!("{:.6}", ps as f64 / 1e12);
+        let seconds = |ps: u64| decimal(ps as f64 / 1e12, 6);
         let cells = [
             number.to_string(),
             run.verdict.word().to_owned(),
@@ -109,7 +110,7 @@ impl ResultTable {
             is_new.to_string(),
             order.collect::<Vec<_>>().join(" "),
             delays.collect::<Vec<_>>().join("; "),
-            format!("{:.3}", run.cpu),
+            decimal(run.cpu, 3),
             seconds(run.virtual_ps),
             run.from_ps.map_or_else(String::new, seconds),
         ];
@@ -180,14 +181,14 @@ impl ResultTable {
 
 /// A delay in words.
 fn words(delay: &ForcedDelay) -> String {
-    let span = (delay.until_ps - delay.at_ps) as f64 / 1e9;
-    let at = delay.at_ps as f64 / 1e12;
+    let span = decimal((delay.until_ps - delay.at_ps) as f64 / 1e9, 3);
+    let at = decimal(delay.at_ps as f64 / 1e12, 9);
     match delay.place {
         DelayPlace::Hold { from, to } => {
-            format!("frames {from}>{to} wait {span:.3} ms from {at:.9} s")
+            format!("frames {from}>{to} wait {span} ms from {at} s")
         }
         DelayPlace::Detour { node, processor } => {
-            format!("processor {processor} of node {node} is away {span:.3} ms from {at:.9} s")
+            format!("processor {processor} of node {node} is away {span} ms from {at} s")
         }
     }
 }
@@ -214,8 +215,10 @@ impl Outcome {
         );
         let _ = writeln!(
             out,
-            "processor seconds: {:.2} for the base run, {:.2} (median) to {:.2} for each other run",
-            self.base_seconds, self.median_seconds, self.most_seconds
+            "processor seconds: {} for the base run, {} (median) to {} for each other run",
+            decimal(self.base_seconds, 2),
+            decimal(self.median_seconds, 2),
+            decimal(self.most_seconds, 2)
         );
         if self.all_orders {
             let _ = writeln!(out, "all orders of the choices were run");
