@@ -3,7 +3,9 @@
 use belljar_orders::{ChoiceKind, ObservedRun};
 
 use crate::check::order::observed;
-use crate::ranks::{ANY, Ranks, WORLD};
+use crate::ranks::{ANY, NO_REQUEST, Ranks, WORLD};
+
+use super::{IGNORE, message};
 
 fn run(job: Ranks) -> ObservedRun {
     let trace = job.trace();
@@ -76,4 +78,47 @@ fn a_message_that_no_receive_got_is_an_alternative() {
     job.send(2, (3000, 3100), 0, 5);
     job.receive(0, (3000, 4000), ANY, 1, 5);
     assert_eq!(senders(&run(job.finalized(3))), [(1, vec![2])]);
+}
+
+/// Rank 0 starts receives from ranks 1, 2 and 3 with tags 5, 6 and 7, completes the first by `MPI_Waitany` and the others by
+/// `MPI_Wait`.
+fn waitany() -> ObservedRun {
+    let mut job = Ranks::started(4);
+    for (rank, tag) in [(1, 5), (2, 6), (3, 7)] {
+        job.send(rank, (3000, 3100), 0, tag);
+    }
+    let guest = &mut job.guests[0];
+    let requests = guest.handles(&[NO_REQUEST; 3]);
+    let index = guest.ints(&[0]);
+    for (at, (from, tag)) in (0..).zip([(1, 5), (2, 6), (3, 7)]) {
+        let own = requests + 4 * at;
+        let arguments = [&message(1, from, tag)[..], &[own]].concat();
+        let entry = 4000 + 1000 * at;
+        job.call_and(0, entry, entry + 150, "MPI_Irecv", &arguments, |guest| {
+            guest.put_handle(own, 0xac00_0000 + at);
+        });
+    }
+    let status = job.guests[0].ints(&[0; 8]);
+    let arguments = [3, requests, index, status];
+    job.call_and(0, 8000, 8500, "MPI_Waitany", &arguments, |guest| {
+        guest.put_ints(index, &[0]);
+        guest.put_handle(requests, NO_REQUEST);
+        guest.put_status(status, 1, 5, 4);
+    });
+    for at in 1..3 {
+        let entry = 9000 + 1000 * at;
+        let own = requests + 4 * at;
+        job.call_and(0, entry, entry + 150, "MPI_Wait", &[own, IGNORE], |guest| {
+            guest.put_handle(own, NO_REQUEST);
+        });
+    }
+    run(job.finalized(4))
+}
+
+#[test]
+fn a_call_that_completes_one_request_could_have_completed_each_open_one() {
+    // Whatever completes the others later.
+    let run = waitany();
+    assert_eq!(senders(&run), [(1, vec![2, 3])]);
+    assert_eq!(run.choices[0].id.kind, ChoiceKind::Completion);
 }

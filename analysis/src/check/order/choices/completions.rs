@@ -1,7 +1,7 @@
 //! Calls that complete one of several requests, such as `MPI_Waitany`.
 //!
-//! Only requests of receives from given ranks count: those of receives from any source are choices themselves. A request is an
-//! alternative if it was open, and if another such call completed it later, or none. Called once for a run.
+//! A trace does not have the requests that were passed to such a call. All open receives of the thread count as passed, so an
+//! alternative may not exist; the search then finds that no delay forces it. Called once for a run.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,27 @@ use belljar_orders::ChoiceKind;
 use super::{Asking, Observer, Place};
 use crate::check::order::OrderedKind;
 
+/// A receive that got a message.
+#[derive(Clone, Copy, Debug)]
+struct Received {
+    operation: u32,
+    place: Place,
+    wanted: ReceiveSelector,
+    send: u32,
+}
+
 impl Observer<'_> {
-    /// Calls that complete one of several requests, of which the completed one receives from a given rank.
+    /// Calls that completed a receive, and could have completed another one.
     pub(super) fn completions(&mut self) {
         for (thread, steps) in (0..).zip(&self.order.steps) {
             for (number, step) in (1..).zip(steps) {
-                let named = |operation: &&u32| self.named(**operation).is_some();
-                let Some(&done) = step.ends.iter().find(named).filter(|_| step.selects) else {
+                let mut done = step.ends.iter().filter(|_| step.selects);
+                let Some(done) = done.find_map(|operation| self.received(*operation)) else {
                     continue;
                 };
-                let Some((place, send)) = self.named(done) else {
-                    continue;
-                };
-                let id = self.next_id(place.1, ChoiceKind::Completion);
-                let others = self.pending(thread, number, done);
-                let clock = self.replay.completion_of(done);
+                let id = self.next_id(done.place.1, ChoiceKind::Completion);
                 let asking = Asking {
-                    place,
+                    place: done.place,
                     wanted: ReceiveSelector {
                         from: None,
                         tag: None,
@@ -36,47 +40,64 @@ impl Observer<'_> {
                     posted: number,
                     operation: None,
                 };
-                let alternatives = others
-                    .into_iter()
-                    .filter(|other| self.is_free(*other, asking));
                 let mut by_sender = BTreeMap::new();
-                for other in alternatives {
-                    by_sender.entry(self.ids[&other].from).or_insert(other);
+                for other in self.open(thread, number) {
+                    if self.is_free(other, asking) {
+                        by_sender.entry(self.ids[&other].from).or_insert(other);
+                    }
                 }
-                by_sender.remove(&self.ids[&send].from);
+                by_sender.remove(&self.ids[&done.send].from);
                 let found = by_sender.into_values().collect();
-                self.push(id, asking, send, clock, found);
+                let clock = self.replay.completion_of(done.operation);
+                self.push(id, asking, done.send, clock, found);
             }
         }
     }
 
-    /// Receiver and send of a receive from a given rank.
-    fn named(&self, operation: u32) -> Option<(Place, u32)> {
+    fn received(&self, operation: u32) -> Option<Received> {
         let own = &self.order.operations[operation as usize];
-        match own.what {
-            OrderedKind::Receive {
-                communicator,
-                to,
-                wanted,
-            } if wanted.from.is_some() => Some(((communicator, to), own.partner?)),
-            _ => None,
-        }
+        let OrderedKind::Receive {
+            communicator,
+            to,
+            wanted,
+        } = own.what
+        else {
+            return None;
+        };
+        Some(Received {
+            operation,
+            place: (communicator, to),
+            wanted,
+            send: own.partner?,
+        })
     }
 
-    /// The sends of a thread's receives from given ranks that were posted before call `number`, and that another such call
-    /// completed later, or none.
-    fn pending(&self, thread: u32, number: u32, done: u32) -> Vec<u32> {
+    /// The sends of a thread's receives that were open at call `number`, and that could be the first to complete there.
+    fn open(&self, thread: u32, number: u32) -> Vec<u32> {
         let steps = &self.order.steps[thread as usize];
-        let begun = steps[..number as usize]
-            .iter()
-            .flat_map(|step| &step.begins);
-        let open = begun.filter(|operation| {
+        let begun = steps[..number as usize].iter();
+        let open = begun.flat_map(|step| &step.begins).filter(|operation| {
             let end = self.replay.end_of(**operation);
-            let is_open = end.is_none_or(|(_, call)| call > number);
-            let selects = end.and_then(|(_, call)| steps.get(call as usize - 1));
-            **operation != done && is_open && selects.is_none_or(|step| step.selects)
+            end.is_none_or(|(_, call)| call >= number)
         });
-        open.filter_map(|operation| Some(self.named(*operation)?.1))
-            .collect()
+        let open = open.filter_map(|operation| self.received(*operation));
+        let open: Vec<Received> = open.collect();
+        let is_first = |at: &usize| {
+            let own = open[*at];
+            let mut earlier = open[..*at].iter();
+            !earlier.any(|other| other.place == own.place && self.takes(other.wanted, own.send))
+        };
+        let first = (0..open.len()).filter(is_first);
+        first.map(|at| open[at].send).collect()
+    }
+
+    /// True if a receive would take this message.
+    fn takes(&self, wanted: ReceiveSelector, send: u32) -> bool {
+        match self.order.operations[send as usize].what {
+            OrderedKind::Send { from, tag, .. } => {
+                wanted.from.is_none_or(|own| own == from) && wanted.tag.is_none_or(|own| own == tag)
+            }
+            _ => false,
+        }
     }
 }
