@@ -87,6 +87,18 @@ impl Search {
         None
     }
 
+    /// Moves the target at place `at` of the queue to its front.
+    pub fn prefer(&mut self, at: usize) {
+        if let Some(target) = self.queue.remove(at) {
+            self.queue.push_front(target);
+        }
+    }
+
+    /// Number of targets in the queue, with those that were observed since.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Returns a target to the queue, to be the next one.
     pub fn postpone(&mut self, target: Target) {
         self.queue.push_front(target);

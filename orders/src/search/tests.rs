@@ -258,7 +258,8 @@ fn enumerate(program: &Program, world: World, all: &mut BTreeSet<Order>) {
     }
 }
 
-fn explored(program: &Program, reverse: bool) -> (BTreeSet<Order>, usize, usize) {
+/// All orders that the search finds, its runs, and its missed targets. `shuffle` selects targets in another order.
+fn explored(program: &Program, reverse: bool, shuffle: u64) -> (BTreeSet<Order>, usize, usize) {
     let mut search = Search::default();
     let mut orders = BTreeSet::new();
     let mut missed = 0;
@@ -266,7 +267,12 @@ fn explored(program: &Program, reverse: bool) -> (BTreeSet<Order>, usize, usize)
     let first = run(program, &Order::new(), reverse);
     orders.insert(first.order());
     search.observe(&first.observed());
-    while let Some(target) = search.take_target() {
+    loop {
+        let place = shuffle.wrapping_mul(runs as u64) % search.queued().max(1) as u64;
+        search.prefer(place as usize);
+        let Some(target) = search.take_target() else {
+            break;
+        };
         let world = run(program, &target.wanted, reverse);
         runs += 1;
         orders.insert(world.order());
@@ -316,7 +322,7 @@ fn three_workers_have_six_orders_in_six_runs() {
     let worker = vec![Step::Send(0, 0)];
     let main = vec![Step::Receive(None, 0); 3];
     let program = vec![main, worker.clone(), worker.clone(), worker];
-    let (orders, runs, missed) = explored(&program, false);
+    let (orders, runs, missed) = explored(&program, false, 0);
     assert_eq!((orders.len(), runs, missed), (6, 6, 0));
 }
 
@@ -325,7 +331,7 @@ fn independent_receivers_have_the_product_of_their_orders() {
     let both = vec![Step::Send(0, 0), Step::Send(1, 0)];
     let main = vec![Step::Receive(None, 0); 2];
     let program = vec![main.clone(), main, both.clone(), both];
-    let (orders, runs, missed) = explored(&program, false);
+    let (orders, runs, missed) = explored(&program, false, 0);
     assert_eq!((orders.len(), runs, missed), (4, 4, 0));
 }
 
@@ -339,7 +345,7 @@ fn a_message_that_depends_on_another_choice_is_found() {
         vec![Step::Send(2, 0)],
         vec![Step::Send(2, 0)],
     ];
-    let (orders, _, missed) = explored(&program, false);
+    let (orders, _, missed) = explored(&program, false, 0);
     let mut all = BTreeSet::new();
     enumerate(&program, World::new(program.len()), &mut all);
     assert_eq!((orders, missed), (all, 0));
@@ -348,10 +354,10 @@ fn a_message_that_depends_on_another_choice_is_found() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn the_search_finds_all_orders(program in program(), reverse: bool) {
+    fn the_search_finds_all_orders(program in program(), reverse: bool, shuffle: u64) {
         let mut all = BTreeSet::new();
         enumerate(&program, World::new(program.len()), &mut all);
-        let (orders, runs, missed) = explored(&program, reverse);
+        let (orders, runs, missed) = explored(&program, reverse, shuffle);
         prop_assert_eq!(&orders, &all);
         prop_assert!(runs <= all.len() + missed, "{} runs for {} orders, {} missed", runs, all.len(), missed);
     }

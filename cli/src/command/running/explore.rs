@@ -24,6 +24,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use belljar_files::write_file;
 use belljar_orders::{Minimiser, Order, Search, Target, merge, plan};
+use belljar_sim::{Random, Seed};
 
 use crate::command::output::say;
 use crate::command::terminal::interrupt::Deferral;
@@ -72,6 +73,9 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
         runs: BTreeMap::new(),
         search: Search::default(),
         keeps_all: arguments.keep,
+        random: arguments
+            .random
+            .then(|| Random::new(Seed(arguments.seed.unwrap_or(1)), "explore", 0)),
         session,
         done: 0,
     };
@@ -99,6 +103,8 @@ struct Exploration {
     /// Observed runs by their number in the search.
     runs: BTreeMap<usize, OrderRun>,
     keeps_all: bool,
+    /// Selects targets, if they are taken in a random order.
+    random: Option<Random>,
     done: usize,
 }
 
@@ -156,6 +162,12 @@ impl Exploration {
         let mut round: Vec<Target> = Vec::new();
         let mut later = Vec::new();
         while round.len() < most {
+            if let Some(random) = &mut self.random
+                && self.search.queued() > 0
+            {
+                let at = random.next_u64() % self.search.queued() as u64;
+                self.search.prefer(at as usize);
+            }
             let Some(target) = self.search.take_target() else {
                 break;
             };

@@ -28,6 +28,11 @@ pub(crate) struct ExploreArguments {
     /// Seed, overriding the scenario.
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
+    /// Take alternatives in a random order, for large numbers of orders.
+    ///
+    /// The order follows from --seed. By default, orders with few changes come first.
+    #[arg(long)]
+    pub(super) random: bool,
     /// Virtual time between checkpoints of the base run.
     #[arg(long, value_name = "TIME", default_value = "5ms")]
     pub(super) checkpoint_every: String,
