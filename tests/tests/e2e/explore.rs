@@ -148,7 +148,7 @@ fn a_message_of_the_next_phase_is_found_minimised_and_repeated_to_the_byte() {
         scenario,
     ]);
     assert_eq!(code, Some(3), "{error}");
-    let first = Path::new(failure["directory"].as_str().expect("a path"));
+    let first = dir.path(failure["directory"].as_str().expect("a path"));
     for name in [
         "trace.bjt",
         "stdout",
@@ -158,10 +158,33 @@ fn a_message_of_the_next_phase_is_found_minimised_and_repeated_to_the_byte() {
         "console/node2.log",
     ] {
         assert!(
-            bytes(first, name) == bytes(&dir.path("again"), name),
+            bytes(&first, name) == bytes(&dir.path("again"), name),
             "{name} differs"
         );
     }
+}
+
+#[test]
+fn the_page_on_message_races_shows_what_the_command_prints() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "phases", PHASES, &["-g"]) {
+        return;
+    }
+    let page = include_str!("../../../docs/howto-race.md");
+    let command = "$ belljar explore ";
+    let (_, session) = page.split_once(command).expect("the page has the command");
+    let (words, session) = session.split_once('\n').expect("the command is a line");
+    let (output, _) = session.split_once("```").expect("the session ends");
+    let words: Vec<&str> = ["explore"].into_iter().chain(words.split(' ')).collect();
+    let (text, error, code) = dir.call(&words);
+    assert_eq!(code, Some(1), "{error}");
+    // The processor's seconds differ.
+    let lines = |text: &str| {
+        let lines = text.trim().lines();
+        let lines = lines.filter(|line| !line.starts_with("processor seconds"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&text), lines(output));
 }
 
 #[test]

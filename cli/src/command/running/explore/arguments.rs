@@ -111,9 +111,9 @@ pub(super) fn time(option: &str, text: &str) -> Result<u64> {
 /// The folder of the results, made new.
 pub(super) fn folder(wanted: Option<&Path>) -> Result<PathBuf> {
     let path = match wanted {
-        Some(path) => std::path::absolute(path)?,
+        Some(path) => path.to_owned(),
         None => {
-            let runs = std::path::absolute("belljar-runs")?;
+            let runs = Path::new("belljar-runs");
             let names = (1_u32..).map(|number| match number {
                 1 => runs.join("explore"),
                 _ => runs.join(format!("explore-{number}")),
