@@ -46,6 +46,7 @@ use crate::dump::frames::{FrameNames, SiteFrame};
 
 use collect::CheckCollector;
 pub use finding::{FindingKind, Severity};
+pub use order::observed_run;
 
 /// A call of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -56,6 +56,11 @@ enum Command {
     /// The exit code is 1 if there are errors, and 0 if there are warnings and notes alone.
     #[command(after_help = "Example: belljar check-mpi -np 4 --limit 10s ./solver")]
     CheckMpi(command::running::check_mpi::CheckMpiArguments),
+    /// Run the orders of messages that matter, and judge each.
+    ///
+    /// The exit code is 1 if a run failed.
+    #[command(after_help = "Example: belljar explore --compare stdout -np 4 ./solver")]
+    Explore(command::running::explore::ExploreArguments),
     /// Run an unmodified batch script with #SBATCH lines.
     SbatchScript(command::running::batch::BatchArguments),
     /// Write a scenario to start from.
@@ -176,6 +181,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => command::running::run::run(&arguments),
         Command::Mpirun(arguments) => command::running::mpirun::mpirun(&arguments),
         Command::CheckMpi(arguments) => command::running::check_mpi::check_mpi(&arguments),
+        Command::Explore(arguments) => command::running::explore::explore(&arguments),
         Command::SbatchScript(arguments) => command::running::batch::sbatch_script(&arguments),
         Command::New(arguments) => command::running::new::new(&arguments),
         Command::Submit(arguments) => command::running::submit::submit(&arguments),

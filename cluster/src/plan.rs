@@ -21,6 +21,8 @@ use belljar_workload::large_files::LargeFiles;
 
 /// A scenario's background jobs, resolved.
 pub mod background;
+/// Delays and failures at given times.
+pub(crate) mod delays;
 /// A plan in words.
 mod describe;
 /// Errors of a scenario's values.
@@ -45,6 +47,7 @@ pub mod probes;
 mod secure_shell;
 
 use background::BackgroundPlan;
+use delays::DelayPlan;
 use files::read_files;
 pub use images::ImagePlan;
 use images::Makings;
@@ -81,6 +84,8 @@ pub struct Plan {
     kinds: Vec<NodeKind>,
     /// Detours of their processors.
     noise: Vec<NoisePlan>,
+    /// Delays and failures at given times.
+    pub(crate) delays: DelayPlan,
     /// Time slice of each of several processors: the scenario's value, or as much of it as fits a round.
     pub slice: Span,
     /// Origin of approximate and undefined results.
@@ -127,6 +132,10 @@ pub struct Plan {
     pub probes: Vec<OwnProbe>,
     /// Virtual time between automatic checkpoints, if any.
     pub checkpoint_every: Option<Span>,
+    /// True if automatic checkpoints begin with the first call of MPI.
+    pub checkpoints_after_init: bool,
+    /// Number of checkpoints that stay after the run, if any do.
+    pub checkpoints_kept: Option<u32>,
 }
 
 /// Sampling of processors.
@@ -206,7 +215,10 @@ impl Plan {
             }
         }
         sees_calls(scenario, engine)?;
-        let network = NetworkPlan::resolve(scenario, folder)?;
+        let mut network = NetworkPlan::resolve(scenario, folder)?;
+        let delays = DelayPlan::resolve(scenario, &kinds, engine)?;
+        delays.impair(&network.topology, &mut network.settings.impairments)?;
+        network.settings.holds.clone_from(&delays.holds);
         let workload = &scenario.workload;
         let (files, large_files) = read_files(&workload.files, folder)?;
         images::check_number(scenario, images.len())?;
@@ -249,6 +261,7 @@ impl Plan {
             pcap: network.pcap,
             command: workload.command.clone(),
             noise: noise::resolve(scenario, &kinds, engine)?,
+            delays,
             kinds,
             files,
             large_files,
@@ -266,6 +279,8 @@ impl Plan {
             profile: profile(scenario, engine)?,
             probes,
             checkpoint_every: scenario.checkpoint.every.map(|every| every.0),
+            checkpoints_after_init: scenario.checkpoint.after_init,
+            checkpoints_kept: scenario.checkpoint.keep,
         })
     }
 }

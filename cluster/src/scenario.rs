@@ -14,6 +14,8 @@ use crate::scenario::quantity::Duration;
 
 /// `[[background]]`.
 mod background;
+/// Delays and failures at given times.
+mod delays;
 /// The engine of a scenario's nodes.
 pub mod engine;
 /// Expands folders and patterns of files into single files.
@@ -42,6 +44,7 @@ mod trace;
 mod workload;
 
 pub use background::BackgroundTable;
+pub use delays::{DetourTable, FailTable, HoldTable, NodeFailure};
 pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
@@ -132,6 +135,11 @@ pub struct Scenario {
 pub struct Checkpoint {
     /// Virtual time between checkpoints; no automatic ones when absent.
     pub every: Option<Duration>,
+    /// True if automatic ones begin with the first call of MPI, in a run on one host.
+    pub after_init: bool,
+    /// Number of checkpoints that stay, also after the run; if there are more, every other one goes and their interval doubles. The
+    /// last two stay until the run's end when absent.
+    pub keep: Option<u32>,
 }
 
 /// Samples of processors, for `belljar profile`.

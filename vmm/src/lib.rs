@@ -28,7 +28,7 @@ pub use config::{
 };
 pub use kept::{KeptError, KeptPages, PackWriter, Packs, PageMap};
 pub use node::{
-    BadAddress, ExitCounts, Node, NodeError, NodeStop, NoiseCounts, NoiseSource, Sampling,
+    Absence, BadAddress, ExitCounts, Node, NodeError, NodeStop, NoiseCounts, NoiseSource, Sampling,
     StateHashes, VcpuParts,
 };
 pub use snapshot::{Identity, Snapshot, SnapshotError, first_difference};

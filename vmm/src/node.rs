@@ -4,6 +4,8 @@
 //! every input has its virtual time. The cluster's runner, `belljar boot` and the fuzz targets run
 //! nodes. A node makes no callbacks; a run returns a `NodeStop`.
 
+/// Detours of processors at given times.
+mod absence;
 /// Deliveries to a node, ordered by time, then by request.
 mod arrivals;
 /// A node's devices and its two buses.
@@ -44,12 +46,14 @@ use belljar_sim::{Frequency, Time};
 
 use crate::config::NodeConfig;
 use crate::{boot, cpuid};
+use absence::Absences;
 use arrivals::{Arrivals, NodeInput};
 use devices::{CONTROL, Devices};
 use noise::Noise;
 use processor::{Activity, Processor};
 use rotation::Rotation;
 
+pub use absence::Absence;
 pub use exits::ExitCounts;
 pub use inspect::StateHashes;
 pub use memory::BadAddress;
@@ -102,6 +106,8 @@ pub struct Node {
     sampling: Option<Sampling>,
     /// Detours of the processors, if any.
     noise: Option<Noise>,
+    /// Detours at given times.
+    absences: Absences,
     ended: Option<NodeStop>,
 }
 
@@ -174,6 +180,7 @@ impl Node {
             undisturbed: 0,
             sampling: None,
             noise: None,
+            absences: Absences::default(),
             ended: None,
         })
     }
@@ -240,9 +247,11 @@ impl Node {
             if one.is_busy(local) {
                 return Some(self.back_at(index));
             }
-            Some(local.next_deadline()?.max(one.now()))
+            Some(local.next_deadline()?.max(self.back_at(index)))
         });
-        let shared = self.next_shared().map(|at| at.max(self.now_cycles()));
+        let present = (0..self.processors.len()).map(|index| self.back_at(index));
+        let present = present.min().unwrap_or_default().max(self.now_cycles());
+        let shared = self.next_shared().map(|at| at.max(present));
         let cycle = own.flatten().chain(shared).min()?;
         Some(self.frequency.time_of(cycle))
     }

@@ -91,6 +91,8 @@ pub(crate) enum Group {
     Groups,
     /// Detours of nodes' processors.
     Noise,
+    /// Other orders of a job's messages, holds, detours and failures.
+    Explore,
     /// Bad input and bad ends.
     Input,
     /// Several physical hosts, in a lab: Slurm, ssh, jobs.
@@ -125,6 +127,7 @@ const END_TO_END: &[Group] = &[
     Group::Replay,
     Group::Groups,
     Group::Noise,
+    Group::Explore,
     Group::Install,
     Group::Outputs,
     Group::Tutorial,

@@ -5,6 +5,8 @@
 //! has been posted; ranks that cannot go on then need buffering. Memory holds all calls that move data, up to a limit. Filled
 //! by each fact, and evaluated at the end.
 
+/// Choices of a run, for the search of other orders.
+mod choices;
 /// Receives that could have got another message.
 mod races;
 /// Execution of the calls by their partners.
@@ -14,15 +16,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use belljar_job::{
-    Communicators, Fact, MeetingId, Member, Operation, OperationId, Origin, ProcessKey,
+    Channel, Communicators, Fact, MeetingId, Member, Operation, OperationId, Origin, ProcessKey,
     ReceiveSelector,
 };
 use belljar_mpi::{CallKind, Completes, SendMode};
-use belljar_trace::{Event, Site};
+use belljar_trace::{Event, Peer, Site};
 
 use super::finding::{FindingKind, Findings};
 use crate::causes::hang::{PartNeeds, part_needs};
 
+#[cfg(test)]
+pub(super) use choices::observed;
+pub use choices::observed_run;
 use replay::Replay;
 
 /// Limit on operations and on calls.
@@ -46,7 +51,9 @@ struct OrderedOperation {
 #[derive(Clone, Debug)]
 enum OrderedKind {
     Send {
+        communicator: u32,
         from: Member,
+        to: Member,
         tag: i32,
         mode: SendMode,
     },
@@ -70,6 +77,26 @@ struct Step {
     place: u32,
     /// True if the call may return before all of its operations are complete.
     polls: bool,
+    /// True if the call completes one or some of several requests.
+    selects: bool,
+    /// True for a probe of any source that found a message.
+    probes: bool,
+    /// Entry and exit, in cycles of the node's processor.
+    entry: u64,
+    exit: Option<u64>,
+    node: u32,
+    vcpu: u32,
+}
+
+/// A probe of any source that found a message.
+#[derive(Clone, Debug)]
+struct FoundProbe {
+    thread: u32,
+    /// Number of the thread's call, from 1.
+    step: u32,
+    channel: Channel,
+    /// The tag that it asked for; `None` for any.
+    tag: Option<i32>,
 }
 
 /// The calls of a run, by thread.
@@ -83,6 +110,10 @@ pub(super) struct RunOrder {
     places: BTreeMap<(ThreadKey, u16, Site), u32>,
     examples: Vec<Rc<Event>>,
     has_wildcards: bool,
+    /// True if there are calls that complete one of several requests.
+    has_selections: bool,
+    probes: Vec<FoundProbe>,
+    members: BTreeMap<Member, u32>,
     count: usize,
     /// True if the run has too many calls.
     pub(super) is_crowded: bool,
@@ -102,10 +133,13 @@ impl RunOrder {
             job,
             rank: call.rank,
         };
+        self.members.entry(member).or_insert(call.node);
         let thread = self.thread((process, call.thread));
-        let step = self.step(call, thread, member, facts, communicators);
+        let mut step = self.step(call, thread, member, facts, communicators);
         self.match_all(facts);
-        if !step.begins.is_empty() || !step.ends.is_empty() {
+        step.probes = self.probed(call, facts, thread);
+        self.has_selections |= step.selects;
+        if !step.begins.is_empty() || !step.ends.is_empty() || step.probes {
             self.count += 1 + step.begins.len();
             self.steps[thread as usize].push(step);
         }
@@ -132,6 +166,14 @@ impl RunOrder {
                 CallKind::Complete(Completes::Any | Completes::Some) => true,
                 _ => call.meaning().polls,
             },
+            selects: matches!(
+                call.meaning().kind,
+                CallKind::Complete(Completes::Any | Completes::Some)
+            ),
+            entry: call.entry,
+            exit: call.exit,
+            node: call.node,
+            vcpu: call.vcpu,
             ..Step::default()
         };
         for fact in facts {
@@ -156,6 +198,31 @@ impl RunOrder {
             }
         }
         step
+    }
+
+    /// Records a probe of any source that found a message; false for other calls.
+    fn probed(&mut self, call: &Event, facts: &[Fact], thread: u32) -> bool {
+        let found = facts.iter().find_map(|fact| match fact {
+            Fact::Probed { channel } => Some(*channel),
+            _ => None,
+        });
+        let asked = |argument: usize| call.arguments.get(argument).map(|word| *word as i32);
+        let (Some(channel), Some(source), Some(tag)) = (found, asked(0), asked(1)) else {
+            return false;
+        };
+        if call.implementation.peer(source) != Peer::Any {
+            return false;
+        }
+        let step = self.steps[thread as usize].len() as u32 + 1;
+        let tag = Some(tag).filter(|tag| *tag == channel.tag);
+        self.has_wildcards = true;
+        self.probes.push(FoundProbe {
+            thread,
+            step,
+            channel,
+            tag,
+        });
+        true
     }
 
     /// Takes the matches among facts, also of those after the last call.
@@ -227,7 +294,9 @@ impl RunOrder {
                     _ => SendMode::Standard,
                 };
                 OrderedKind::Send {
+                    communicator: channel.communicator,
                     from: channel.from,
+                    to: channel.to,
                     tag: channel.tag,
                     mode,
                 }

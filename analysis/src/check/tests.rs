@@ -2,6 +2,8 @@
 
 /// Arguments, order and data of calls.
 mod calls;
+/// Choices of a run.
+mod choices;
 /// Objects, requests, epochs and buffers.
 mod resources;
 /// Message races, and sends that need buffering.

@@ -19,6 +19,7 @@ count = 2
 memory = "256 MiB"
 clock = "1 GHz"
 noise = [{ period = "1 ms", length = "1 us" }]
+fail = [{ node = 0, at = "1 s" }]
 [network]
 link = [{ name = "*" }]
 [workload]
@@ -28,9 +29,10 @@ probe = [{ file = "f", symbol = "s" }]
 "#;
 
 /// The lists of that scenario, each with the fields of its table.
-const LISTS: [(&str, &str); 4] = [
+const LISTS: [(&str, &str); 5] = [
     ("background", r#"run = "b""#),
     ("nodes.noise", r#"period = "1 ms", length = "1 us""#),
+    ("nodes.fail", r#"node = 0, at = "1 s""#),
     ("network.link", r#"name = "*""#),
     ("trace.probe", r#"file = "f", symbol = "s""#),
 ];

@@ -39,6 +39,9 @@ impl fmt::Display for Plan {
         for noise in &self.noise {
             writeln!(f, "noise      {noise}")?;
         }
+        for delay in &self.delays.all {
+            writeln!(f, "delay      {}", delay.words)?;
+        }
         let network = network::describe(
             &self.network_words,
             &self.topology,

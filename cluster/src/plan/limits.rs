@@ -17,6 +17,8 @@ use crate::scenario::{FileSource, HERE, NodeGroup, Nodes, Profile, Scenario, Tra
 
 /// Shortest interval of checkpoints or samples.
 const SHORTEST_INTERVAL: Span = Span::from_us(1);
+/// Most checkpoints that stay.
+const MOST_CHECKPOINTS: u32 = 10_000;
 /// Maximum number of nodes, from the layout of guests' addresses and of the run disk.
 const MAX_NODES: u32 = 4096;
 /// Maximum number of groups, as each boots a template, and longest name of a group.
@@ -49,6 +51,11 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), PlanError> {
         && every.0 < SHORTEST_INTERVAL
     {
         return fail("checkpoint.every", every.0, "at least 1 us");
+    }
+    if let Some(keep) = scenario.checkpoint.keep
+        && !(2..=MOST_CHECKPOINTS).contains(&keep)
+    {
+        return fail("checkpoint.keep", keep, "from 2 to 10000");
     }
     check_profile(&scenario.profile)?;
     check_count(&scenario.nodes)?;

@@ -80,6 +80,7 @@ impl NetworkPlan {
             tables: tables(network, &topology, folder)?,
             seed: scenario.seed,
             impairments: impairments(&topology, &names, &network.links)?,
+            holds: Vec::new(),
             statistics: network.statistics.map(|length| length.0),
         };
         settings.check(&topology)?;

@@ -285,17 +285,20 @@ impl RunDirectory {
         written.map_err(failed("write", &self.path.join(name)))
     }
 
-    /// Syncs the directory and gives it its final name; then removes its folder `no_more`, which is
-    /// useless in a complete run.
+    /// Syncs the directory and gives it its final name; then removes its folder `no_more`, if a complete run
+    /// has no use for it.
     ///
     /// # Errors
     /// If the host refuses. After an error of the disk, the directory keeps the name of an incomplete
     /// one.
-    pub fn complete(self, no_more: &str) -> Result<PathBuf, RunDirectoryError> {
+    pub fn complete(self, no_more: Option<&str>) -> Result<PathBuf, RunDirectoryError> {
         let settled = self.folder.settle();
         settled.map_err(|(path, source)| failed("write to the disk", &path)(source))?;
         let named = belljar_files::publish(&self.path, &self.final_path);
         named.map_err(failed("rename", &self.path))?;
+        let Some(no_more) = no_more else {
+            return Ok(self.final_path);
+        };
         let path = self.final_path.join(no_more);
         match fs::remove_dir_all(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {

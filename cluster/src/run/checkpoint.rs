@@ -24,6 +24,8 @@ use belljar_vmm::{KeptError, NodeError, SnapshotError};
 
 use crate::run::runner::KeepError;
 
+/// Run directories that continue a checkpoint of another run.
+mod branch;
 /// Selects the newest intact checkpoint.
 mod choice;
 /// An opened checkpoint.
@@ -37,11 +39,12 @@ mod record;
 /// A run directory with two small checkpoints, for tests and fuzzing.
 pub mod sample;
 
+pub use branch::BranchPoints;
 pub use choice::CheckpointChoice;
 pub use found::IntactCheckpoint;
 pub(crate) use found::identity;
 pub(crate) use input::read_input;
-pub(crate) use keeper::{Keeper, MOST_HOSTS, Work, pack_of};
+pub(crate) use keeper::{Keeper, LEAST_KEPT, MOST_HOSTS, Work, pack_of};
 pub use keeper::{Report, Tell};
 pub(crate) use record::{CheckpointRecord, LONGEST, NodeRecord, RunRecord};
 

@@ -73,6 +73,11 @@ pub(crate) struct RecorderState {
 }
 
 impl RecorderState {
+    /// The state of the trace's writer, if there is a trace.
+    pub(crate) fn trace_state(&self) -> Option<&[u8]> {
+        self.writer.as_deref()
+    }
+
     /// Checks that the trace in `directory` can be continued, without changing it.
     pub(crate) fn look(&self, directory: &RunDirectory) -> Result<(), RunError> {
         let Some(state) = &self.writer else {

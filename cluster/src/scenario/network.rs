@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
+use crate::scenario::delays::HoldTable;
 use crate::scenario::quantity::{Bandwidth, Bytes, Duration};
 
 /// The nodes' network. Keys of one topology are absent for others.
@@ -80,6 +81,9 @@ pub struct Network {
     /// Losses, jitter and failures of links.
     #[serde(rename = "link")]
     pub links: Vec<LinkTable>,
+    /// Frames that wait in the sender's network card.
+    #[serde(rename = "hold")]
+    pub holds: Vec<HoldTable>,
     /// Length of the windows in `links.csv`; no file when absent.
     pub statistics: Option<Duration>,
     /// Links to record as pcapng, such as `host0-switch0`; `all` for all.
@@ -335,6 +339,7 @@ impl Default for Network {
             tables: None,
             arp: Arp::Dynamic,
             links: Vec::new(),
+            holds: Vec::new(),
             statistics: None,
             places: None,
             arity: None,

@@ -7,7 +7,7 @@ use belljar_cpu::{IsaError, Level};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ImageTable, NoiseTable, TimingTable};
+use super::{DetourTable, FailTable, ImageTable, NoiseTable, TimingTable};
 use crate::scenario::quantity::{Bytes, Duration, Rate};
 
 /// Nodes, with equal properties except for groups.
@@ -48,6 +48,12 @@ pub struct Nodes {
     /// Detours of their processors.
     #[serde(default)]
     pub noise: Vec<NoiseTable>,
+    /// Detours at given times.
+    #[serde(default)]
+    pub detour: Vec<DetourTable>,
+    /// Failures of nodes at given times.
+    #[serde(default)]
+    pub fail: Vec<FailTable>,
 }
 
 /// A group of nodes. Absent values are those of `[nodes]`.
@@ -121,6 +127,8 @@ impl Nodes {
             timing: group.timing.as_ref().or(self.timing.as_ref()).cloned(),
             group: Vec::new(),
             noise: Vec::new(),
+            detour: Vec::new(),
+            fail: Vec::new(),
         };
         let ranks = group.ranks_per_node.or(group.vcpus).unwrap_or(ranks);
         (nodes, ranks)

@@ -15,6 +15,8 @@ mod flow;
 mod frame;
 /// GraphML: network files of other tools.
 pub mod graphml;
+/// Frames held in a network card.
+mod hold;
 /// Impairments of links: loss, jitter, outages.
 mod impairment;
 /// One direction of a link: a queue in front of a wire.
@@ -37,6 +39,7 @@ pub use flow::FlowKey;
 pub use frame::{
     Frame, HEADERS, Head, MARK_BYTES, MIN_FRAME, Mac, WIRE_OVERHEAD, headers, wire_bytes,
 };
+pub use hold::Hold;
 pub use impairment::{Impairment, ImpairmentError, Outage};
 pub use link::{LinkSpec, LinkStatistics};
 pub use network::{

@@ -10,6 +10,7 @@ use belljar_sim::{EventKey, EventQueue, Seed, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::Frame;
+use crate::hold::{Hold, Holds};
 use crate::impairment::Impairment;
 use crate::link::{LinkStatistics, Port, PortSpec, PortState};
 use crate::routing::{ForwardingTables, Router, Routes, Routing, RoutingError};
@@ -89,6 +90,8 @@ pub struct Settings {
     pub seed: u64,
     /// Impairments of links; no link may occur twice.
     pub impairments: Vec<(LinkId, Impairment)>,
+    /// Frames of nodes that wait in the sender's network card.
+    pub holds: Vec<Hold>,
     /// Length of the time windows of [`Fabric::take_records`]; no figures are kept if absent.
     pub statistics: Option<Span>,
 }
@@ -147,6 +150,7 @@ pub struct Fabric {
     /// By link, then by direction.
     ports: Vec<[Port; 2]>,
     router: Router,
+    holds: Holds,
     events: EventQueue<NetworkEvent>,
     /// Events of background traffic: no node receives any of it, so nodes need not wait for it.
     background: EventQueue<NetworkEvent>,
@@ -211,6 +215,7 @@ impl Fabric {
             router,
             windows: length.map(|length| Windows::new(length, ports.len() * 2)),
             watched: vec![false; ports.len()],
+            holds: Holds::new(&settings.holds),
             ports,
             events: EventQueue::new(),
             background: EventQueue::new(),
@@ -267,6 +272,7 @@ impl Fabric {
     /// `host` sends a frame at `time`. Frames of one host must come in order of
     /// time; `sequence` counts them.
     pub fn send(&mut self, time: Time, host: u32, sequence: u64, frame: Frame) {
+        let time = self.holds.release(time, host, &frame);
         self.send_as(TrafficClass::Nodes, time, host, sequence, frame);
     }
 

@@ -8,6 +8,7 @@ mod checkpoint;
 mod containers;
 mod determinism;
 mod digests;
+mod explore;
 mod groups;
 mod hostile;
 mod hosts;

@@ -195,11 +195,12 @@ impl Node {
     /// The end of the current processor's present detour, if any; finished detours are passed.
     pub(super) fn detour_of_current(&mut self) -> Option<Cycles> {
         let (now, current) = (self.current().now(), self.rotation.current);
-        let noise = self.noise.as_mut()?;
-        for detours in &mut noise.processors[current] {
-            detours.pass(now, self.frequency);
+        if let Some(noise) = &mut self.noise {
+            for detours in &mut noise.processors[current] {
+                detours.pass(now, self.frequency);
+            }
         }
-        noise.away(current, now, self.frequency)
+        self.away(current, now)
     }
 
     /// Advances the current processor to `until` without executing.
@@ -219,16 +220,28 @@ impl Node {
 
     /// The beginning of the current processor's next detour.
     pub(super) fn next_detour(&self) -> Option<Cycles> {
-        let noise = self.noise.as_ref()?;
-        let each = noise.processors.get(self.rotation.current)?.iter();
-        each.map(|detours| detours.cycles(self.frequency).0).min()
+        let current = self.rotation.current;
+        let noise = self.noise.iter();
+        let drawn = noise
+            .filter_map(|noise| noise.processors.get(current))
+            .flatten();
+        let drawn = drawn.map(|detours| detours.cycles(self.frequency).0);
+        let given = self.absences.next(current, self.current().now());
+        drawn.chain(given.map(|(from, _)| from)).min()
     }
 
     /// The time at which processor `index` can execute next: now, or the end of its detour.
     pub(super) fn back_at(&self, index: usize) -> Cycles {
         let now = self.processors[index].now();
+        self.away(index, now).unwrap_or(now)
+    }
+
+    /// The end of the detour of processor `index` at `now`, if there is one.
+    fn away(&self, index: usize, now: Cycles) -> Option<Cycles> {
         let noise = self.noise.as_ref();
-        let away = noise.and_then(|noise| noise.away(index, now, self.frequency));
-        away.unwrap_or(now)
+        let drawn = noise.and_then(|noise| noise.away(index, now, self.frequency));
+        let given = self.absences.next(index, now);
+        let given = given.filter(|(from, _)| *from <= now).map(|(_, to)| to);
+        drawn.max(given)
     }
 }

@@ -1,5 +1,7 @@
 //! Tests of a node with processors that follow scripts: ends, devices, timers, interrupts, frames
 //! and calls.
+/// Detours at given times.
+mod absence;
 /// The division of time into runs, and the function that runs them, have no effect.
 mod cutting;
 /// A processor for the tests.

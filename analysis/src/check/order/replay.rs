@@ -62,13 +62,17 @@ pub(super) struct Replay<'a> {
     /// By operation, the clock at its begin, and the thread and its call that completed it.
     begun: Vec<Option<Clock>>,
     ended: Vec<Option<(u32, u32)>>,
+    /// By operation, the clock after the call that completed it.
+    completed: Vec<Option<Clock>>,
+    /// By thread and number of its call, the clocks of probes.
+    probed: BTreeMap<(u32, u32), Clock>,
     waiting: BTreeMap<Awaited, Vec<u32>>,
 }
 
 impl<'a> Replay<'a> {
     pub(super) fn new(order: &'a RunOrder, is_unbuffered: bool) -> Self {
         let threads = order.steps.len();
-        let has_clocks = order.has_wildcards && !is_unbuffered;
+        let has_clocks = (order.has_wildcards || order.has_selections) && !is_unbuffered;
         let width = if has_clocks { threads } else { 0 };
         let empty: Rc<[u32]> = vec![0; width].into();
         let cursor = |thread| Cursor {
@@ -88,6 +92,8 @@ impl<'a> Replay<'a> {
             cursors: (0..threads as u32).map(cursor).collect(),
             begun: vec![None; order.operations.len()],
             ended: vec![None; order.operations.len()],
+            completed: vec![None; order.operations.len()],
+            probed: BTreeMap::new(),
             waiting: BTreeMap::new(),
         }
     }
@@ -138,7 +144,17 @@ impl<'a> Replay<'a> {
             let own = self.cursors[thread as usize].clock.own;
             self.ended[*operation as usize] = Some((thread, own));
         }
+        if self.has_clocks {
+            let clock = &self.cursors[thread as usize].clock;
+            for operation in &step.ends {
+                self.completed[*operation as usize] = Some(clock.clone());
+            }
+        }
         let cursor = &mut self.cursors[thread as usize];
+        if step.probes {
+            let place = (thread, cursor.clock.own);
+            self.probed.insert(place, cursor.clock.clone());
+        }
         cursor.next += 1;
         cursor.has_begun = false;
         true
@@ -242,6 +258,16 @@ impl<'a> Replay<'a> {
     /// The thread that completed an operation, and the number of its call.
     pub(super) fn end_of(&self, operation: u32) -> Option<(u32, u32)> {
         self.ended[operation as usize]
+    }
+
+    /// The clock after the call that completed an operation.
+    pub(super) fn completion_of(&self, operation: u32) -> Option<&Clock> {
+        self.completed[operation as usize].as_ref()
+    }
+
+    /// The clock after a probe, by the number of its call.
+    pub(super) fn probe_clock(&self, thread: u32, call: u32) -> Option<&Clock> {
+        self.probed.get(&(thread, call))
     }
 
     /// Threads with calls that could not be executed.

@@ -222,7 +222,7 @@ fn keep(job: &Job<'_>, out: &Path, said: &Said<'_>) -> Result<()> {
     drop(registration);
     // An interrupted replay keeps the name of an incomplete directory.
     if !said.outcome.broken_off {
-        directory.complete("checkpoint")?;
+        directory.complete(Some("checkpoint"))?;
     }
     Ok(())
 }

@@ -28,13 +28,15 @@ pub(in crate::command) fn conclude(
     host: &HostSummary,
     ending: &Ending,
     report: Option<DeferredReport>,
+    keeps_checkpoints: bool,
 ) -> Result<ExitCode> {
     directory.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
     directory.write("host.json", &serde_json::to_string_pretty(host)?)?;
     match ending {
         Ending::Workload(code) => {
-            // A complete run is never continued, so its checkpoints go.
-            let path = directory.complete(checkpoint::FOLDER)?;
+            // A complete run is never continued, so its checkpoints go unless the scenario keeps them.
+            let no_more = (!keeps_checkpoints).then_some(checkpoint::FOLDER);
+            let path = directory.complete(no_more)?;
             trace::print_statistics(&path)?;
             print(render(summary, host, &path))?;
             if let Some(Err(error)) = report.map(|report| report.write(&path)) {

@@ -286,7 +286,8 @@ impl RunTask<'_> {
         }
         directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
         drop(deferral);
-        conclude(self.directory, &summary, &host, &ending, report)
+        let keeps = self.plan.checkpoints_kept.is_some();
+        conclude(self.directory, &summary, &host, &ending, report, keeps)
     }
 }
 

@@ -89,6 +89,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "run",
             "mpirun",
             "check-mpi",
+            "explore",
             "sbatch-script",
             "new",
             "check",

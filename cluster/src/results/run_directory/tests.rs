@@ -9,7 +9,7 @@ fn a_run_is_incomplete_until_it_is_complete() {
     directory.write("summary.json", "{}").unwrap();
     assert!(directory.path().ends_with("run.incomplete"));
     assert!(!wanted.exists());
-    assert_eq!(directory.complete("checkpoint").unwrap(), wanted);
+    assert_eq!(directory.complete(Some("checkpoint")).unwrap(), wanted);
     assert_eq!(
         fs::read_to_string(wanted.join("summary.json")).unwrap(),
         "{}"
@@ -28,7 +28,7 @@ fn runs_at_once_get_directories_of_their_own() {
                 .write("summary.json", &number.to_string())
                 .unwrap();
             // Other runs start while some are completed.
-            directory.complete("checkpoint").unwrap()
+            directory.complete(Some("checkpoint")).unwrap()
         };
         let complete = &complete;
         let mut made: Vec<PathBuf> = thread::scope(|scope| {
@@ -71,7 +71,7 @@ fn a_whole_run_has_no_checkpoints() {
     directory.file("checkpoint/1.pages").unwrap();
     // A directory of the same name, made meanwhile, is not touched.
     fs::create_dir(&wanted).unwrap();
-    let refused = directory.complete("checkpoint").unwrap_err();
+    let refused = directory.complete(Some("checkpoint")).unwrap_err();
     assert!(refused.to_string().contains("rename"), "{refused}");
     assert!(
         folder
@@ -81,7 +81,7 @@ fn a_whole_run_has_no_checkpoints() {
     );
     fs::remove_dir(&wanted).unwrap();
     let directory = RunDirectory::resume(&wanted).unwrap();
-    directory.complete("checkpoint").unwrap();
+    directory.complete(Some("checkpoint")).unwrap();
     assert!(wanted.join("console").is_dir() && !wanted.join("checkpoint").exists());
 }
 
@@ -92,7 +92,7 @@ fn an_earlier_run_is_never_overwritten() {
     let broken = RunDirectory::create(Some(&wanted), "name").unwrap();
     let refused = RunDirectory::create(Some(&wanted), "name").unwrap_err();
     assert!(refused.to_string().contains("run.incomplete"), "{refused}");
-    broken.complete("checkpoint").unwrap();
+    broken.complete(Some("checkpoint")).unwrap();
     let refused = RunDirectory::create(Some(&wanted), "name").unwrap_err();
     assert!(refused.to_string().contains("--out"), "{refused}");
 }

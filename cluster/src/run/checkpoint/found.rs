@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use belljar_cpu::{GuestRam, PAGE_SIZE};
 use belljar_files::open_input;
+use belljar_sim::Time;
 use belljar_sim::figures::decimal;
 use belljar_vmm::{Identity, Node, Packs, Snapshot, first_difference};
 
@@ -142,7 +143,9 @@ impl IntactCheckpoint {
             found,
             wanted,
         };
-        if let Some(difference) = first_difference(&self.run.identity, wanted, &[]) {
+        let made = begun_before(&self.run.identity, Time::ZERO);
+        let without = &begun_before(wanted, Time::ZERO);
+        if let Some(difference) = first_difference(&made, without, &[]) {
             return Err(other(difference));
         }
         // It has one part for each node that it claims.
@@ -151,6 +154,26 @@ impl IntactCheckpoint {
         match first_difference(&nodes, &said.collect(), &[]) {
             None => Ok(()),
             Some(difference) => Err(other(difference)),
+        }
+    }
+
+    /// Checks that its delays that begin before `reach` are those of `wanted`: no node has run to later ones, which may differ.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Other`], with the first difference.
+    pub(crate) fn check_delays(
+        &self,
+        wanted: &Identity,
+        reach: Time,
+    ) -> Result<(), CheckpointError> {
+        let [made, wanted] = [&self.run.identity, wanted].map(|all| begun_before(all, reach));
+        match first_difference(&made, &wanted, &[]) {
+            None => Ok(()),
+            Some([name, found, wanted]) => Err(CheckpointError::Other {
+                name,
+                found,
+                wanted,
+            }),
         }
     }
 
@@ -184,6 +207,21 @@ impl IntactCheckpoint {
 const PROFILE_END: &str = ".bjp";
 
 const NODES: &str = "number of nodes";
+
+/// Start of the names of delays; their starts in picoseconds follow.
+const DELAY: &str = "delay at ";
+
+/// The identity without delays that begin at `reach` or later: a run may continue with others.
+fn begun_before(identity: &Identity, reach: Time) -> Identity {
+    let begun = |name: &String| {
+        let at = name
+            .strip_prefix(DELAY)
+            .and_then(|rest| rest.split_once(' '));
+        at.is_none_or(|(at, _)| at.parse().is_ok_and(|at: u64| at < reach.as_ps()))
+    };
+    let own = identity.iter().filter(|(name, _)| begun(name));
+    own.cloned().collect()
+}
 
 /// The identity of nodes: all of it for the first kind, and the differences for others.
 fn identity_of_kinds(plan: &Plan) -> Identity {
@@ -220,6 +258,11 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
     if let Some(noise) = plan.describe_noise() {
         identity.push(("noise".to_owned(), noise));
     }
+    let delays = plan.delays.all.iter();
+    identity.extend(delays.map(|delay| {
+        let (at, words) = (delay.at.as_ps(), &delay.words);
+        (format!("{DELAY}{at} ps: {words}"), "given".to_owned())
+    }));
     if let Some(profile) = plan.profile {
         let (every, frames) = (profile.every, profile.frames);
         identity.push(("profile".to_owned(), format!("{every}, {frames} frames")));

@@ -3,7 +3,7 @@
 //! Threads that run guests may not open files. This thread may, and runs none: it makes the
 //! file for the next pack of pages. After the run has filled that, the thread syncs
 //! everything to the disk and verifies the record before its renaming. Then it removes all
-//! records but the last two, and unreferenced packs.
+//! records but the newest, two unless a scenario keeps more, and unreferenced packs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -32,6 +32,9 @@ const CHECKPOINT_BITS: u32 = 24;
 
 /// Maximum number of other hosts, from the remaining bits.
 pub(crate) const MOST_HOSTS: u32 = (1 << (u32::BITS - CHECKPOINT_BITS)) - 1;
+
+/// Checkpoints that stay at least: if the last one is damaged, the one before it serves.
+pub(crate) const LEAST_KEPT: usize = 2;
 
 /// The number of the pack that `host` writes for a checkpoint.
 pub(crate) fn pack_of(checkpoint: u32, host: u32) -> u32 {
@@ -115,11 +118,12 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Keeps checkpoints in the run directory `directory`, for clones of `bases`, and reports
-    /// each. `last` is the number of the last existing one, with the packs that it refers to.
+    /// each. The newest `keep` records stay. `last` is the number of the last existing one, with the packs that it refers to.
     pub(crate) fn start(
         directory: PathBuf,
         bases: Vec<Snapshot>,
         last: (u32, BTreeSet<u32>),
+        keep: usize,
         tell: Tell,
     ) -> Self {
         let (orders, taken) = channel();
@@ -130,7 +134,11 @@ impl Keeper {
             open: None,
             bases,
             kept: Vec::new(),
-            last,
+            records: Some(last)
+                .filter(|(number, _)| *number > 0)
+                .into_iter()
+                .collect(),
+            keep,
             others: BTreeMap::new(),
         };
         let thread = thread::spawn(move || {
@@ -193,8 +201,10 @@ struct CheckpointArchive {
     open: Option<Folder>,
     bases: Vec<Snapshot>,
     kept: Vec<Report>,
-    /// The last record and the packs that it refers to.
-    last: (u32, BTreeSet<u32>),
+    /// The last records with the packs that they refer to, the newest last.
+    records: Vec<(u32, BTreeSet<u32>)>,
+    /// Number of records that stay.
+    keep: usize,
     /// Packs of other hosts for the next checkpoint, or their errors.
     others: BTreeMap<u32, Result<File, CheckpointError>>,
 }
@@ -342,13 +352,25 @@ impl CheckpointArchive {
         }
     }
 
-    /// Removes records older than the one before `work`, and packs that neither needs.
+    /// Removes records beyond the number that stays, and packs that none of the others needs. If a scenario keeps more than two,
+    /// every other record goes, so that the others cover the whole run.
     fn prune(&mut self, work: &Work) {
-        let (last, needed) = std::mem::replace(&mut self.last, (work.number, work.needed.clone()));
+        self.records.push((work.number, work.needed.clone()));
+        if self.records.len() > self.keep {
+            match self.keep {
+                LEAST_KEPT => drop(self.records.remove(0)),
+                _ => thin_out(&mut self.records),
+            }
+        }
         for (number, ending, _) in numbered(&self.folder) {
-            let of_use = work.needed.contains(&number) || needed.contains(&number);
+            let of_use = self
+                .records
+                .iter()
+                .any(|(_, needed)| needed.contains(&number));
             let old = match ending.as_str() {
-                RECORD => number < last,
+                RECORD => {
+                    number < work.number && self.records.iter().all(|(own, _)| *own != number)
+                }
                 PACK => made_for(number) < work.number && !of_use,
                 _ => false,
             };
@@ -357,6 +379,16 @@ impl CheckpointArchive {
             }
         }
     }
+}
+
+/// Removes every other record; the newest stays.
+fn thin_out<T>(records: &mut Vec<T>) {
+    let count = records.len();
+    let mut at = 0;
+    records.retain(|_| {
+        at += 1;
+        (count - at).is_multiple_of(2)
+    });
 }
 
 /// Errors of making a file.

@@ -17,8 +17,8 @@ use super::{Run, RunError};
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
 use crate::run::checkpoint::{
-    CheckpointError, CheckpointRecord, FOLDER, IntactCheckpoint, Keeper, NodeRecord, Report,
-    RunRecord, Tell, Work,
+    CheckpointError, CheckpointRecord, FOLDER, IntactCheckpoint, Keeper, LEAST_KEPT, NodeRecord,
+    Report, RunRecord, Tell, Work,
 };
 use crate::run::stopwatch::Stopwatch;
 use crate::run::workers::Workers;
@@ -37,6 +37,11 @@ pub(super) struct Checkpointer {
     wanted: Arc<AtomicBool>,
     pub(super) tell: Tell,
     every: Option<Span>,
+    /// True while no program has called MPI and automatic checkpoints wait for that.
+    waits_for_calls: bool,
+    /// Number of checkpoints that stay, and of those since the interval was last doubled.
+    keep: usize,
+    made: usize,
     /// Time of the next one.
     next: Time,
     pub(super) pages: PageKeeper,
@@ -123,17 +128,24 @@ impl Checkpointer {
         bases: Vec<Snapshot>,
     ) -> Self {
         let number = last.0;
+        let keep = plan
+            .checkpoints_kept
+            .map_or(LEAST_KEPT, |kept| LEAST_KEPT.max(kept as usize));
         Self {
+            keep,
+            made: 0,
             bases: bases.len() as u32,
             keeper: Keeper::start(
                 directory.path().to_owned(),
                 bases,
                 last,
+                keep,
                 checkpoints.tell.clone(),
             ),
             wanted: checkpoints.wanted,
             tell: checkpoints.tell,
             every: plan.checkpoint_every,
+            waits_for_calls: plan.checkpoints_after_init,
             next: Time::MAX,
             pages: PageKeeper::new(Vec::new()),
             number,
@@ -164,6 +176,17 @@ impl Checkpointer {
         self.next = due_behind(first, self.every);
     }
 
+    /// Counts a checkpoint. When every other one goes, the interval doubles.
+    fn count(&mut self) {
+        self.made += 1;
+        if self.keep > LEAST_KEPT && self.made > self.keep {
+            self.made = (self.keep + 1).div_ceil(2);
+            self.every = self
+                .every
+                .map(|every| Span::from_ps(every.as_ps().saturating_mul(2)));
+        }
+    }
+
     fn is_due(&self, now: Time) -> bool {
         now >= self.next || self.wanted.load(Ordering::Relaxed)
     }
@@ -188,9 +211,30 @@ impl Run {
             return;
         }
         let due = |checkpointer: &Checkpointer| checkpointer.is_due(self.now);
-        if self.checkpointer.as_ref().is_some_and(due) {
+        if self.checkpointer.as_ref().is_some_and(due) && !self.postpones() {
             self.keep();
         }
+    }
+
+    /// Postpones an automatic checkpoint before the first call of MPI; true if it did.
+    fn postpones(&mut self) -> bool {
+        let Some(checkpointer) = &mut self.checkpointer else {
+            return false;
+        };
+        if !checkpointer.waits_for_calls || checkpointer.wanted.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut runners = self.workers.runners();
+        let calls = runners.any(|runner| {
+            let tracer = runner.tracer();
+            tracer.is_some_and(|tracer| !tracer.processes().is_empty())
+        });
+        drop(runners);
+        checkpointer.waits_for_calls = !calls;
+        if !calls {
+            checkpointer.next = due_behind(self.now, checkpointer.every);
+        }
+        !calls
     }
 
     /// Makes a checkpoint and returns its number, if checkpoints are enabled. After a failure the run
@@ -201,6 +245,7 @@ impl Run {
         }
         let mut checkpointer = self.checkpointer.take()?;
         checkpointer.wanted.store(false, Ordering::Relaxed);
+        checkpointer.count();
         checkpointer.next = due_behind(self.now, checkpointer.every);
         checkpointer.number += 1;
         if let Err(error) = self.keep_with(&mut checkpointer) {

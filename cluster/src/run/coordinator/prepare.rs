@@ -230,6 +230,7 @@ impl Setup<'_> {
         if !noise.is_empty() {
             node.begin_noise(&noise, Seed(plan.seed), index.into(), told);
         }
+        node.be_absent(&plan.absences_of(index));
         let tracer = || NodeTracer::new(index, &selection(plan, index));
         let tracer = plan.trace.enabled.then(tracer);
         let logs = Logs::begin(index, plan.profile.is_some(), self.directory)?;

@@ -58,7 +58,13 @@ impl Setup<'_> {
             }
             match self.restore_from(parts, found) {
                 Err(why) if is_damage(&why) => choice.refuse(number, &why.to_string()),
-                restored => return restored,
+                Ok(restored) => {
+                    let clocks = restored.nodes.iter().map(|of| of.node.now());
+                    let reach = clocks.fold(restored.found.run.now, Time::max);
+                    restored.found.check_delays(&identity, reach)?;
+                    return Ok(restored);
+                }
+                Err(why) => return Err(why),
             }
         }
     }
@@ -92,6 +98,10 @@ impl Setup<'_> {
             let bytes = plan.kind_of(index).memory;
             let ram = found.ram(index, kind, &record, bytes)?;
             let node = parts.restored(plan, index, ram, &record.runner.node);
+            let node = node.map(|mut node| {
+                node.be_absent(&plan.absences_of(index));
+                node
+            });
             let failed = |source| RunError::Node {
                 node: index,
                 source,

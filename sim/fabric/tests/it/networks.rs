@@ -5,7 +5,7 @@ use crate::net::{
     any_graph, any_topology, broadcast, datagram, distances, links_between, number_of,
 };
 use belljar_fabric::{
-    Captured, Delivery, Fabric, FabricState, Impairment, LinkRecord, LinkStatistics, Outage,
+    Captured, Delivery, Fabric, FabricState, Hold, Impairment, LinkRecord, LinkStatistics, Outage,
     Routing, Settings, Topology,
 };
 use belljar_sim::{Span, Time, decode, encode};
@@ -35,6 +35,12 @@ fn troubled(topology: &Topology, seed: u64) -> Settings {
             vec![]
         },
     };
+    let hold = |from| Hold {
+        from,
+        to: 0,
+        at: Time::ZERO + Span::from_us(20),
+        until: Time::ZERO + Span::from_us(150),
+    };
     let routings = [
         Routing::Ecmp,
         Routing::Valiant,
@@ -47,6 +53,7 @@ fn troubled(topology: &Topology, seed: u64) -> Settings {
         tables: None,
         seed,
         impairments: links.map(|link| (link, impairment(link))).collect(),
+        holds: (1..topology.hosts()).map(hold).collect(),
         statistics: Some(Span::from_us(50)),
     }
 }

@@ -104,7 +104,7 @@ pub(super) fn generate(arguments: &GenerateArguments) -> Result<ExitCode> {
         &job.program,
         &outcome,
     )?;
-    directory.complete("checkpoint")?;
+    directory.complete(Some("checkpoint"))?;
     show(|out| match arguments.json {
         true => writeln!(
             out,

@@ -61,7 +61,7 @@ pub(super) fn end_of_run(trace: &Path) -> Option<u64> {
 }
 
 /// The key of the scenario by which the trace lacks calls.
-pub(super) fn unrecorded(trace: &Path) -> Option<String> {
+pub(in crate::command) fn unrecorded(trace: &Path) -> Option<String> {
     let path = trace.with_file_name(SCENARIO_FILE);
     let text = read_input_text(&path).ok()?;
     let recorded = Scenario::parse(&path, &text, &[]).ok()?.trace;

@@ -95,7 +95,7 @@ pub(super) fn import(arguments: &ImportArguments) -> Result<ExitCode> {
             return Err(error);
         }
     };
-    let path = directory.complete("checkpoint")?;
+    let path = directory.complete(Some("checkpoint"))?;
     drop(registration);
     for note in &imported.notes {
         note!("note: {note}");

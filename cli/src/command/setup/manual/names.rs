@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use clap::{Command, CommandFactory};
 
 /// Options whose values differ by command, each with the reason.
-const DIFFERENT: [(&str, &str); 4] = [
+const DIFFERENT: [(&str, &str); 5] = [
     (
         "by",
         "the groups of each table: pairs, classes of calls, nodes",
@@ -21,6 +21,10 @@ const DIFFERENT: [(&str, &str); 4] = [
     (
         "out",
         "the result, which is a file or a folder by the command",
+    ),
+    (
+        "tolerance",
+        "a difference of results, or the analysis of a network's latency tolerance",
     ),
 ];
 

@@ -20,7 +20,7 @@ all commands.
 ";
 
 /// Pages that explain a command, by the command's words after `belljar`.
-const PAGES: [(&str, &str); 43] = [
+const PAGES: [(&str, &str); 44] = [
     ("run", "[scenarios](scenario.md), [several hosts](hosts.md)"),
     ("mpirun", "[mpirun and its other spellings](mpirun.md)"),
     ("sbatch-script", "[batch scripts](howto-batch-script.md)"),
@@ -45,6 +45,7 @@ const PAGES: [(&str, &str); 43] = [
         "[efficiency](efficiency.md), [analyses of traces](analyses.md)",
     ),
     ("check-mpi", "[check the use of MPI](howto-check-mpi.md)"),
+    ("explore", "[find message races](howto-race.md)"),
     ("trace check", "[check the use of MPI](howto-check-mpi.md)"),
     ("trace hang", "[find out why a job hangs](howto-hang.md)"),
     ("trace wait", "[waiting and its causes](waiting.md)"),

@@ -18,7 +18,8 @@ fn archive() -> (tempfile::TempDir, CheckpointArchive) {
         open: None,
         bases: Vec::new(),
         kept: Vec::new(),
-        last: (1, BTreeSet::from([1])),
+        records: vec![(1, BTreeSet::from([1]))],
+        keep: LEAST_KEPT,
         others: BTreeMap::new(),
     };
     (run, archive)
@@ -89,4 +90,16 @@ fn checkpoints_stay_in_the_run_directory() {
     let refused = archive.begin(3).unwrap_err().to_string();
     assert!(refused.contains("a link to elsewhere"), "{refused}");
     assert!(!elsewhere.join("3.pages").exists());
+}
+
+#[test]
+fn every_other_record_goes_and_the_newest_stays() {
+    let thinned = |count: u32| {
+        let mut records: Vec<u32> = (1..=count).collect();
+        thin_out(&mut records);
+        records
+    };
+    assert_eq!(thinned(5), [1, 3, 5]);
+    assert_eq!(thinned(6), [2, 4, 6]);
+    assert_eq!(thinned(1), [1]);
 }

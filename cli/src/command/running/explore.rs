@@ -1,0 +1,348 @@
+//! `belljar explore`: runs the orders of a job's messages that matter.
+//!
+//! A base run gives the choices of the job. Each further run forces one message by delays, from a checkpoint of the base run, and is
+//! observed and judged like the base run. The runs of a round cannot have each other's targets, so the number of processors does not
+//! change which runs there are. A failing run is minimised and explained. Called by `main`.
+
+/// Arguments, and their meaning.
+mod arguments;
+/// The scenario of a run with delays.
+mod delayed;
+/// Explanations of a failing run.
+mod explain;
+/// Runs of the exploration.
+mod session;
+/// Results, as a table and as JSON.
+mod table;
+/// Verdicts on runs.
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use belljar_files::write_file;
+use belljar_orders::{Minimiser, Order, Search, Target, merge, plan};
+use belljar_sim::{Random, Seed};
+
+use crate::command::output::say;
+use crate::command::terminal::interrupt::Deferral;
+use crate::command::terminal::progress::TerminalTask;
+pub(crate) use arguments::ExploreArguments;
+use arguments::{Budget, base_words, budget, folder, time};
+use session::{OrderRun, Session};
+use table::{Extent, Outcome, ResultTable};
+use verdict::Judge;
+
+/// Most runs for one target.
+const MOST_ATTEMPTS: u32 = 4;
+/// Time by which delays outlast the wanted message at first, in picoseconds, and the factor for each further attempt.
+const SLACK_PS: u64 = 1_000_000_000;
+const LONGER: u64 = 4;
+/// Most targets of a round.
+const MOST_AT_ONCE: usize = 16;
+
+/// `belljar explore`; the exit code is 1 if a run failed.
+pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
+    let budget = budget(&arguments.budget)?;
+    let patience_ps = time("patience", &arguments.patience)?;
+    time("checkpoint-every", &arguments.checkpoint_every)?;
+    if !(0.0..=1.0).contains(&arguments.tolerance) {
+        bail!(
+            "--tolerance is {}; it must be from 0 to 1",
+            arguments.tolerance
+        );
+    }
+    let out = folder(arguments.out.as_deref())?;
+    let judge = Judge {
+        compare: arguments.compare.clone(),
+        tolerance: arguments.tolerance,
+        predicate: arguments.predicate.clone(),
+    };
+    let words = base_words(arguments);
+    let (session, base) = Session::begin(
+        &out,
+        &words,
+        &arguments.checkpoint_every,
+        patience_ps,
+        judge,
+    )?;
+    let mut exploration = Exploration {
+        table: ResultTable::begin(&out)?,
+        runs: BTreeMap::new(),
+        search: Search::default(),
+        keeps_all: arguments.keep,
+        random: arguments
+            .random
+            .then(|| Random::new(Seed(arguments.seed.unwrap_or(1)), "explore", 0)),
+        session,
+        done: 0,
+    };
+    let extent = exploration.run(base, budget)?;
+    let outcome = exploration.conclude(extent)?;
+    let json = serde_json::to_string_pretty(&outcome)?;
+    let path = out.join("summary.json");
+    write_file(&path, json.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    match arguments.json {
+        true => say(json)?,
+        false => say(outcome.text(&out))?,
+    }
+    Ok(match outcome.failed > 0 {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// An exploration in progress.
+struct Exploration {
+    session: Session,
+    search: Search,
+    table: ResultTable,
+    /// Observed runs by their number in the search.
+    runs: BTreeMap<usize, OrderRun>,
+    keeps_all: bool,
+    /// Selects targets, if they are taken in a random order.
+    random: Option<Random>,
+    done: usize,
+}
+
+/// The runs for a target, and the reason that it was missed.
+type Attempts = (Vec<OrderRun>, Option<String>);
+
+impl Exploration {
+    /// Runs targets until none is left, or the budget is.
+    fn run(&mut self, base: OrderRun, budget: Budget) -> Result<Extent> {
+        let deferral = Deferral::begin();
+        let clock = self.session.clock();
+        let task = TerminalTask::of_steps("runs", None);
+        self.take(base)?;
+        task.step();
+        loop {
+            let round = self.round(budget);
+            if round.is_empty() {
+                break;
+            }
+            let is_over = match budget {
+                Budget::Runs(most) => self.done >= most,
+                Budget::Time(most) => clock.elapsed() >= most,
+            };
+            if is_over || deferral.is_wanted() {
+                round
+                    .into_iter()
+                    .rev()
+                    .for_each(|target| self.search.postpone(target));
+                break;
+            }
+            for (target, attempts) in self.carry_out(round) {
+                let (runs, missed) = attempts?;
+                for run in runs {
+                    self.take(run)?;
+                    task.step();
+                }
+                if let Some(reason) = missed {
+                    self.table.missed(&target, reason);
+                    self.search.miss(target);
+                }
+            }
+        }
+        Ok(match self.search.waiting() {
+            0 => Extent::Exhausted,
+            left => Extent::Cut { left },
+        })
+    }
+
+    /// Targets of which a run can have one at most.
+    fn round(&mut self, budget: Budget) -> Vec<Target> {
+        let most = match budget {
+            Budget::Runs(most) => MOST_AT_ONCE.min(most.saturating_sub(self.done).max(1)),
+            Budget::Time(_) => MOST_AT_ONCE,
+        };
+        let mut round: Vec<Target> = Vec::new();
+        let mut later = Vec::new();
+        while round.len() < most {
+            if let Some(random) = &mut self.random
+                && self.search.queued() > 0
+            {
+                let at = random.next_u64() % self.search.queued() as u64;
+                self.search.prefer(at as usize);
+            }
+            let Some(target) = self.search.take_target() else {
+                break;
+            };
+            match round
+                .iter()
+                .all(|other| exclude(&other.wanted, &target.wanted))
+            {
+                true => round.push(target),
+                false => later.push(target),
+            }
+        }
+        later
+            .into_iter()
+            .rev()
+            .for_each(|target| self.search.postpone(target));
+        round
+    }
+
+    /// Runs the targets of a round on all processors.
+    fn carry_out(&self, round: Vec<Target>) -> Vec<(Target, Result<Attempts>)> {
+        let workers = thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(round.len());
+        let mut results: Vec<(usize, Target, Result<Attempts>)> = Vec::new();
+        let first = self.done;
+        thread::scope(|scope| {
+            let each = (0..workers).map(|worker| {
+                let own = round.iter().enumerate().skip(worker).step_by(workers);
+                let own: Vec<(usize, Target)> =
+                    own.map(|(at, target)| (at, target.clone())).collect();
+                scope.spawn(move || {
+                    let attempts = |(at, target): (usize, Target)| {
+                        let tried = self.attempt(&target, first + at);
+                        (at, target, tried)
+                    };
+                    own.into_iter().map(attempts).collect::<Vec<_>>()
+                })
+            });
+            let each: Vec<_> = each.collect();
+            for worker in each {
+                match worker.join() {
+                    Ok(own) => results.extend(own),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+        });
+        results.sort_by_key(|(at, _, _)| *at);
+        results
+            .into_iter()
+            .map(|(_, target, tried)| (target, tried))
+            .collect()
+    }
+
+    /// Forces a target by delays, which grow until the run has it.
+    fn attempt(&self, target: &Target, name: usize) -> Result<Attempts> {
+        let Some(parent) = self.runs.get(&target.parent) else {
+            bail!("run {} of a target does not exist", target.parent);
+        };
+        let (mut delays, mut observed) = (parent.delays.clone(), parent.observed.clone());
+        let mut slack = SLACK_PS;
+        let mut runs = Vec::new();
+        for attempt in 0..MOST_ATTEMPTS {
+            let more = match plan(&observed, &target.wanted, slack) {
+                Ok(more) => more,
+                Err(reason) => return Ok((runs, Some(reason.to_string()))),
+            };
+            delays = merge([delays, more].concat());
+            let run = self
+                .session
+                .carry_out(&format!("{name}-{attempt}"), &delays)?;
+            observed = run.observed.clone();
+            runs.push(run);
+            if has(&observed, target) {
+                return Ok((runs, None));
+            }
+            slack *= LONGER;
+        }
+        let reason = "the delays did not change the order; longer ones may".to_owned();
+        Ok((runs, Some(reason)))
+    }
+
+    /// Observes a run, and adds it to the table.
+    fn take(&mut self, mut run: OrderRun) -> Result<()> {
+        let (number, is_new) = self.search.observe(&run.observed);
+        self.done += 1;
+        self.session.settle(&mut run, number)?;
+        self.session.compare(&mut run)?;
+        self.table.add(number, &run, is_new)?;
+        let is_kept = self.keeps_all || self.session.is_reference(&run);
+        if !is_kept && number > 0 && !run.verdict.fails() {
+            run.remove()?;
+        }
+        self.runs.insert(number, run);
+        Ok(())
+    }
+
+    /// Minimises and explains the first failing run of each kind, and sums up.
+    fn conclude(mut self, extent: Extent) -> Result<Outcome> {
+        let mut failures = Vec::new();
+        let mut seen: Vec<&'static str> = Vec::new();
+        let failing: Vec<usize> = self
+            .runs
+            .iter()
+            .filter(|(_, run)| run.verdict.fails())
+            .map(|(number, _)| *number)
+            .collect();
+        for number in failing {
+            let run = self.runs[&number].clone();
+            if seen.contains(&run.verdict.word()) {
+                continue;
+            }
+            seen.push(run.verdict.word());
+            let minimal = self.minimise(&run, failures.len() + 1)?;
+            failures.push(self.explain(number, &minimal)?);
+        }
+        let unknown: Vec<String> = self
+            .runs
+            .values()
+            .flat_map(|run| run.observed.unknown.clone())
+            .collect();
+        Ok(self
+            .table
+            .finish(&self.search, &self.runs, extent, failures, unknown))
+    }
+
+    /// The run with the fewest delays that fails in the same way.
+    fn minimise(&mut self, run: &OrderRun, failure: usize) -> Result<OrderRun> {
+        let mut minimiser = Minimiser::new(run.delays.clone());
+        let mut best = run.clone();
+        let mut trials = 0;
+        while let Some(trial) = minimiser.trial() {
+            trials += 1;
+            let mut own = self
+                .session
+                .carry_out(&format!("failure-{failure}-trial-{trials}"), &trial)?;
+            self.session.compare(&mut own)?;
+            let fails = own.verdict.word() == run.verdict.word();
+            minimiser.take(fails);
+            if fails {
+                if best.directory != run.directory {
+                    best.remove()?;
+                }
+                best = own;
+            } else {
+                own.remove()?;
+            }
+        }
+        Ok(best)
+    }
+
+    fn explain(&self, number: usize, minimal: &OrderRun) -> Result<explain::Failure> {
+        let scenario = self
+            .session
+            .write_scenario(&format!("failure-{number}"), &minimal.delays)?;
+        let passing = self.runs.iter().filter(|(_, run)| !run.verdict.fails());
+        let nearest = passing
+            .max_by_key(|(at, run)| (explain::agreement(run, minimal), std::cmp::Reverse(**at)));
+        Ok(explain::Failure::of(number, minimal, nearest, scenario))
+    }
+}
+
+/// True if no run has both.
+fn exclude(one: &Order, other: &Order) -> bool {
+    one.iter()
+        .any(|(id, message)| other.get(id).is_some_and(|own| own != message))
+}
+
+/// True if a run has the message of the target, and all others as far as it came.
+fn has(run: &belljar_orders::ObservedRun, target: &Target) -> bool {
+    let has_other = run.choices.iter().any(|choice| {
+        target
+            .wanted
+            .get(&choice.id)
+            .is_some_and(|wanted| *wanted != choice.matched)
+    });
+    let own = run.choice(target.choice);
+    !has_other && own.is_some_and(|choice| choice.matched == target.message)
+}

@@ -1,0 +1,67 @@
+//! Delays and failures at given times: `[[network.hold]]`, `[[nodes.detour]]` and `[[nodes.fail]]`, as a scenario's file has them.
+//!
+//! Values as written; a plan's `delays` checks nodes, times and overlaps.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::scenario::quantity::Duration;
+
+/// Frames of a node to another one that wait in the sender's network card.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct HoldTable {
+    /// Number of the sending node.
+    pub from: u32,
+    /// Number of the receiving node.
+    pub to: u32,
+    /// Virtual time from which frames wait.
+    pub at: Duration,
+    /// Time until they leave the card.
+    #[serde(rename = "for")]
+    pub length: Duration,
+}
+
+/// A detour of a node's processors at a given time.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct DetourTable {
+    /// Number of the node.
+    pub node: u32,
+    /// Number of the processor in it, from 0; all processors when absent.
+    pub processor: Option<u32>,
+    /// Virtual time of its start.
+    pub at: Duration,
+    /// Its length.
+    #[serde(rename = "for")]
+    pub length: Duration,
+}
+
+/// A failure of a node.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FailTable {
+    /// Number of the node.
+    pub node: u32,
+    /// Virtual time of the failure.
+    pub at: Duration,
+    /// Kind of failure.
+    #[serde(default)]
+    pub kind: NodeFailure,
+    /// Length of a pause or of a lost link; a link is lost for good when absent.
+    #[serde(rename = "for")]
+    pub length: Option<Duration>,
+}
+
+/// Failures of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeFailure {
+    /// All processors stop for good, and the link fails, as without power.
+    #[default]
+    Die,
+    /// All processors stop for a time; frames wait in the card.
+    Pause,
+    /// The link fails for a time, or for good.
+    Link,
+}

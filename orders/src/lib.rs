@@ -1,0 +1,20 @@
+//! Orders of an MPI job's messages.
+//!
+//! A [`Choice`] is a call that could have got one of several messages, such as a receive from any source. An order gives the
+//! message of each choice. [`Search`] finds the orders that were not observed yet, and [`plan`] the delays that force one. The
+//! crate does not depend on guests, traces or runs: a caller observes runs and carries out targets. Used by `analysis`, which
+//! extracts choices from a trace, and by `belljar explore`.
+
+/// Choices of a run, and their messages.
+mod choice;
+/// Delays that force an order.
+mod force;
+/// The fewest delays with which a run fails.
+mod minimise;
+/// The search for all orders.
+mod search;
+
+pub use choice::{Choice, ChoiceId, ChoiceKind, MessageId, ObservedRun, RankId, SentMessage};
+pub use force::{DelayPlace, ForceError, ForcedDelay, merge, plan};
+pub use minimise::{Minimiser, Trial};
+pub use search::{Order, Search, Target};

@@ -1,0 +1,266 @@
+//! Other orders of a job's messages: all are found, forced by delays, and repeated to the byte.
+
+use std::path::Path;
+
+use belljar_tests::Dir;
+use serde_json::{Value, json};
+
+use crate::mpirun::compiled;
+
+const WORKERS: &str = include_str!("explore/workers.c");
+const WAITANY: &str = include_str!("explore/waitany.c");
+/// The example of docs/howto-race.md.
+const PHASES: &str = include_str!("explore/phases.c");
+
+/// Explores a program of `ranks` ranks on as many nodes; `None` without a compiler.
+fn explored(dir: &Dir, name: &str, source: &str, ranks: &str, more: &[&str]) -> Option<Value> {
+    if !compiled(dir, "mpicc.mpich", name, source, &["-g"]) {
+        return None;
+    }
+    let words = ["explore", "--json", "--out", "out"];
+    let program = format!("./{name}");
+    let end = ["-np", ranks, "-ppn", "1", "--limit", "10s", &program];
+    let (text, error, code) = dir.call(&[&words[..], more, &end].concat());
+    let found: Value =
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}{error}"));
+    let failed = found["failed"].as_u64() > Some(0);
+    assert_eq!(code, Some(i32::from(failed)), "{error}");
+    Some(found)
+}
+
+/// The distinct orders in the table, each as the ranks whose messages rank 0 got.
+fn orders(dir: &Dir) -> Vec<String> {
+    let table = std::fs::read_to_string(dir.path("out/orders.csv")).expect("there is a table");
+    let cells = table.lines().skip(1).map(|line| line.split("\",\"").nth(4));
+    let mut orders: Vec<String> = cells
+        .map(|cell| cell.expect("an order").to_owned())
+        .collect();
+    orders.sort();
+    orders.dedup();
+    orders
+}
+
+#[test]
+fn three_workers_have_six_orders_in_six_runs() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(found) = explored(&dir, "workers", WORKERS, "4", &[]) else {
+        return;
+    };
+    assert_eq!(
+        (&found["orders"], &found["runs"]),
+        (&json!(6), &json!(6)),
+        "{found}"
+    );
+    assert_eq!(
+        (&found["extent"], &found["all_orders"]),
+        (&json!("exhausted"), &json!(true))
+    );
+    let wanted = [
+        "0<1.1 0<2.1 0<3.1",
+        "0<1.1 0<3.1 0<2.1",
+        "0<2.1 0<1.1 0<3.1",
+        "0<2.1 0<3.1 0<1.1",
+        "0<3.1 0<1.1 0<2.1",
+        "0<3.1 0<2.1 0<1.1",
+    ];
+    assert_eq!(orders(&dir), wanted);
+}
+
+#[test]
+fn a_budget_that_ends_is_reported_and_no_claim_of_all_orders_is_made() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(found) = explored(&dir, "workers", WORKERS, "4", &["--budget", "3"]) else {
+        return;
+    };
+    assert_eq!(
+        (&found["runs"], &found["all_orders"]),
+        (&json!(3), &json!(false)),
+        "{found}"
+    );
+    assert_eq!(found["extent"], "cut");
+    assert!(found["left"].as_u64() > Some(0), "{found}");
+}
+
+#[test]
+fn a_result_that_depends_on_the_order_of_waitany_is_found() {
+    let Some(dir) = Dir::new() else { return };
+    let more = ["--compare", "stdout"];
+    let Some(found) = explored(&dir, "waitany", WAITANY, "3", &more) else {
+        return;
+    };
+    assert_eq!(
+        (&found["orders"], &found["runs"]),
+        (&json!(2), &json!(2)),
+        "{found}"
+    );
+    let failure = &found["failures"][0];
+    assert_eq!(failure["verdict"], "different-result", "{found}");
+    let outputs = ["base", "run-1"]
+        .map(|run| std::fs::read_to_string(dir.path(&format!("out/{run}/stdout"))).ok());
+    let mut outputs = outputs.map(|text| text.expect("both runs are there"));
+    outputs.sort();
+    assert_eq!(outputs, ["sum 2.0\n", "sum 2.5\n"]);
+}
+
+/// The bytes of a file of a run.
+fn bytes(run: &Path, name: &str) -> Vec<u8> {
+    std::fs::read(run.join(name))
+        .unwrap_or_else(|error| panic!("{}/{name}: {error}", run.display()))
+}
+
+#[test]
+fn a_message_of_the_next_phase_is_found_minimised_and_repeated_to_the_byte() {
+    let Some(dir) = Dir::new() else { return };
+    let Some(found) = explored(&dir, "phases", PHASES, "3", &[]) else {
+        return;
+    };
+    assert_eq!(
+        (&found["orders"], &found["failed"]),
+        (&json!(3), &json!(1)),
+        "{found}"
+    );
+    let failure = &found["failures"][0];
+    assert_eq!(
+        (&failure["verdict"], &failure["detail"]),
+        (
+            &json!("exit-code"),
+            &json!("the workload ended with exit code 3")
+        )
+    );
+    assert_eq!(
+        failure["delays"].as_array().map(Vec::len),
+        Some(1),
+        "{failure}"
+    );
+    assert_eq!(
+        failure["decision"], "wildcard receive 2 of rank 0",
+        "{failure}"
+    );
+    // The scenario gives the same run from the boot, with another number of threads.
+    let scenario = failure["scenario"].as_str().expect("a path");
+    let (_, error, code) = dir.call(&[
+        "run",
+        "--quiet",
+        "--threads",
+        "3",
+        "--out",
+        "again",
+        scenario,
+    ]);
+    assert_eq!(code, Some(3), "{error}");
+    let first = dir.path(failure["directory"].as_str().expect("a path"));
+    for name in [
+        "trace.bjt",
+        "stdout",
+        "stderr",
+        "wire.csv",
+        "summary.json",
+        "console/node2.log",
+    ] {
+        assert!(
+            bytes(&first, name) == bytes(&dir.path("again"), name),
+            "{name} differs"
+        );
+    }
+}
+
+#[test]
+fn the_page_on_message_races_shows_what_the_command_prints() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "phases", PHASES, &["-g"]) {
+        return;
+    }
+    let page = include_str!("../../../docs/howto-race.md");
+    let command = "$ belljar explore ";
+    let (_, session) = page.split_once(command).expect("the page has the command");
+    let (words, session) = session.split_once('\n').expect("the command is a line");
+    let (output, _) = session.split_once("```").expect("the session ends");
+    let words: Vec<&str> = ["explore"].into_iter().chain(words.split(' ')).collect();
+    let (text, error, code) = dir.call(&words);
+    assert_eq!(code, Some(1), "{error}");
+    // The processor's seconds differ.
+    let lines = |text: &str| {
+        let lines = text.trim().lines();
+        let lines = lines.filter(|line| !line.starts_with("processor seconds"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&text), lines(output));
+}
+
+#[test]
+fn a_node_pauses_or_dies_at_its_time_on_any_number_of_threads() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "workers", WORKERS, &["-g"]) {
+        return;
+    }
+    let run = |out: &str, fail: &str, threads: &str| {
+        let set = format!("nodes.fail=[{fail}]");
+        let words = ["mpirun", "--out", out, "--threads", threads, "--set", &set];
+        let end = ["-np", "3", "-ppn", "1", "--limit", "2.7s", "./workers"];
+        dir.call(&[&words[..], &end].concat())
+    };
+    let end_of = |out: &str| {
+        let text = bytes(&dir.path(out), "summary.json");
+        let summary: Value = serde_json::from_slice(&text).expect("this is JSON");
+        summary["virtual_time_ps"].as_u64().expect("a time") / 1_000_000
+    };
+    let pause = r#"{ node = 0, at = "2.585 s", kind = "pause", for = "5 ms" }"#;
+    for (out, fail, threads) in [
+        ("plain", "", "1"),
+        ("one", pause, "1"),
+        ("three", pause, "3"),
+    ] {
+        let (_, error, code) = run(out, fail, threads);
+        assert_eq!(code, Some(0), "{error}");
+    }
+    for name in [
+        "trace.bjt",
+        "stdout",
+        "wire.csv",
+        "summary.json",
+        "console/node0.log",
+    ] {
+        assert!(
+            bytes(&dir.path("one"), name) == bytes(&dir.path("three"), name),
+            "{name} differs"
+        );
+    }
+    // All ranks wait for node 0, whose launcher ends the run, too.
+    let later = end_of("one") - end_of("plain");
+    assert!((4000..6500).contains(&later), "{later} us");
+    let dead = r#"{ node = 1, at = "2.585 s" }"#;
+    let (_, error, code) = run("dead", dead, "1");
+    assert_eq!(code, Some(1), "{error}");
+    assert!(
+        error.contains("the limit of virtual time was reached"),
+        "{error}"
+    );
+    let (_, error, code) = run("none", r#"{ node = 3, at = "2 s" }"#, "1");
+    assert_eq!(code, Some(1));
+    assert!(error.contains("nodes.fail.node is 3"), "{error}");
+}
+
+#[test]
+fn bad_options_are_refused_by_name() {
+    let Some(dir) = Dir::new() else { return };
+    for (options, words) in [
+        (["--budget", "0"], "--budget is 0"),
+        (["--budget", "x"], "--budget x"),
+        (["--patience", "5 parsecs"], "--patience 5 parsecs"),
+        (["--tolerance", "2"], "--tolerance is 2"),
+    ] {
+        let (_, error, code) =
+            dir.call(&["explore", options[0], options[1], "--out", "out", "a.toml"]);
+        assert_eq!(code, Some(1));
+        assert!(error.contains(words), "{error}");
+    }
+    let (_, error, code) = dir.call(&["explore", "--out", "out", "missing.toml"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("the base run did not start") && error.contains("missing.toml"),
+        "{error}"
+    );
+    std::fs::create_dir_all(dir.path("there")).expect("a folder");
+    let (_, error, _) = dir.call(&["explore", "--out", "there", "a.toml"]);
+    assert!(error.contains("exists already"), "{error}");
+}
