@@ -344,6 +344,13 @@ impl Node {
         self.current_mut().vcpu.watch_return(target)
     }
 
+    /// Stops the node with [`NodeStop::Return`] before every instruction at one of these linear addresses, in all
+    /// address spaces; they replace all earlier ones. The guest's behaviour does not change. Returns false if the
+    /// engine has no breakpoints.
+    pub fn set_breakpoints(&mut self, addresses: &[u64]) -> bool {
+        self.current_mut().vcpu.set_breakpoints(addresses)
+    }
+
     /// Removes all watches of return addresses.
     pub fn forget_returns(&mut self) {
         self.current_mut().vcpu.forget_returns();
