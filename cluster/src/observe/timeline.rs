@@ -1,0 +1,470 @@
+//! A run as a debugger sees it: any position can be reached, forwards and backwards.
+//!
+//! A position is defined by the scenario alone, so that a run arrives at the same state however it gets there.
+//! Instants in memory, taken on the way, make the way back short: the run continues from the last one before
+//! the position. Breakpoints are found by running towards them and then returning to the first, because
+//! nodes of a round run past one another's arrivals.
+
+use std::collections::BTreeMap;
+use std::sync::MutexGuard;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant as HostInstant};
+
+use belljar_sim::{Span, Time};
+
+use crate::host::sandbox::Sandbox;
+use crate::plan::Plan;
+use crate::results::stream::Stream;
+use crate::run::coordinator::{Advance, Ending, Instant, Origin, Run};
+use crate::run::error::RunError;
+use crate::run::runner::Runner;
+
+pub use crate::run::runner::BreakFilter;
+
+/// Host time between two instants, approximately.
+const BETWEEN: Duration = Duration::from_millis(150);
+/// Shortest and longest virtual time between two instants.
+const SPANS: (Span, Span) = (Span::from_us(50), Span::from_ms(10_000));
+/// Most instants; every second one is dropped then.
+const MOST: usize = 256;
+
+/// A state of a run: one node has retired this number of instructions, and all others have reached its time, or
+/// the last end of a slice before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The clock of the node.
+    pub time: Time,
+    /// Its number.
+    pub node: u32,
+    /// Instructions that it has retired.
+    pub instructions: u64,
+}
+
+/// A breakpoint of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Breakpoint {
+    /// The node.
+    pub node: u32,
+    /// The linear address of an instruction.
+    pub address: u64,
+    /// The process and the thread in which it counts.
+    pub filter: BreakFilter,
+}
+
+/// The end of a movement along the timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// A node is at a breakpoint with this address.
+    Hit(u64),
+    /// At the end of the run.
+    Ended(Ending),
+    /// At the start of the run.
+    Start,
+    /// At the requested position or time.
+    Reached,
+    /// At some position, as another thread asked for a stop.
+    Interrupted,
+}
+
+/// The arrivals at breakpoints that a movement records.
+#[derive(Clone, Copy, Debug)]
+enum Counted {
+    All,
+    /// Those after a position.
+    After(Position),
+    None,
+}
+
+/// A run, at one of its positions.
+pub struct Timeline {
+    origin: Origin,
+    run: Option<Run>,
+    sandbox: Option<Sandbox>,
+    at: Position,
+    instants: BTreeMap<Time, Instant>,
+    breakpoints: Vec<Breakpoint>,
+    /// Virtual time between instants.
+    span: Span,
+    end: Option<(Time, Ending)>,
+    output: Vec<(u32, Stream, Vec<u8>)>,
+    /// Outputs up to this time were passed on already.
+    heard: Time,
+}
+
+impl Timeline {
+    /// The start of the run of `plan`, on `threads` host threads.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    pub fn begin(plan: Plan, threads: usize, sandbox: Option<Sandbox>) -> Result<Self, RunError> {
+        let mut origin = Origin::load(plan, threads, sandbox.clone())?;
+        let mut run = origin.begin()?;
+        let start = run.begun_at();
+        let first = origin.save(&mut run, start)?;
+        let at = position(&run, start, 0);
+        Ok(Self {
+            origin,
+            run: Some(run),
+            sandbox,
+            at,
+            instants: BTreeMap::from([(start, first)]),
+            breakpoints: Vec::new(),
+            span: Span::from_ms(1),
+            end: None,
+            output: Vec::new(),
+            heard: start,
+        })
+    }
+
+    /// The run's plan.
+    pub fn plan(&self) -> &Plan {
+        &self.origin.plan
+    }
+
+    /// The present position.
+    pub fn position(&self) -> Position {
+        self.at
+    }
+
+    /// The start of the run.
+    pub fn start(&self) -> Time {
+        self.instants.keys().next().copied().unwrap_or(Time::ZERO)
+    }
+
+    /// The end of the run, once it was reached.
+    pub fn end(&self) -> Option<&(Time, Ending)> {
+        self.end.as_ref()
+    }
+
+    /// A node in the present state.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn runner(&self, node: u32) -> MutexGuard<'_, Runner> {
+        let run = self.run.as_ref();
+        run.expect("a run exists between movements")
+            .workers()
+            .runner(node)
+    }
+
+    /// Outputs of nodes since the last call that were not passed on before: node, stream, bytes.
+    pub fn take_output(&mut self) -> Vec<(u32, Stream, Vec<u8>)> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// Replaces all breakpoints.
+    pub fn set_breakpoints(&mut self, mut breakpoints: Vec<Breakpoint>) {
+        breakpoints.sort_unstable();
+        breakpoints.dedup();
+        self.breakpoints = breakpoints;
+    }
+
+    /// Moves forwards to the first arrival at a breakpoint, to `until` at most.
+    ///
+    /// # Errors
+    /// If the host fails the run.
+    pub fn forward(&mut self, until: Time, stop: &AtomicBool) -> Result<Moved, RunError> {
+        let from = self.at;
+        self.place_breakpoints();
+        self.release(Counted::After(from), true)?;
+        loop {
+            let begun = HostInstant::now();
+            let now = self.at.time;
+            let goal = self.run()?.reachable((now + self.span).min(until));
+            let advanced = self.confined(|run| run.advance(goal, stop))?;
+            if let Some((first, address)) = self.first_arrival() {
+                self.goto(first)?;
+                return Ok(Moved::Hit(address));
+            }
+            let time = match &advanced {
+                Advance::Reached => goal,
+                Advance::Interrupted => self.run()?.now().max(now),
+                Advance::Ended(_) => self.run()?.now(),
+            };
+            self.hear(time);
+            self.at = position(self.run()?, time, 0);
+            match advanced {
+                Advance::Ended(ending) => {
+                    self.end = Some((time, ending.clone()));
+                    return Ok(Moved::Ended(ending));
+                }
+                Advance::Interrupted => {
+                    // Nodes are at different times; the last time that all have reached is a position.
+                    let time = self.run()?.reached();
+                    self.goto_time(time.max(from.time))?;
+                    return Ok(Moved::Interrupted);
+                }
+                Advance::Reached => {}
+            }
+            self.remember(begun.elapsed())?;
+            if goal >= until {
+                return Ok(Moved::Reached);
+            }
+        }
+    }
+
+    /// Moves backwards to the last arrival at a breakpoint before the present position.
+    ///
+    /// # Errors
+    /// If the host fails the run.
+    pub fn backward(&mut self, stop: &AtomicBool) -> Result<Moved, RunError> {
+        let from = self.at;
+        let mut before = from;
+        loop {
+            let earlier = self.instants.range(..before.time).next_back();
+            let Some(begin) = earlier.map(|(time, _)| *time) else {
+                return self.to_start();
+            };
+            self.restore(begin)?;
+            self.place_breakpoints();
+            self.release(Counted::All, false)?;
+            let goal = self.run()?.reachable(before.time + Span::from_ps(1));
+            let advanced = self.confined(|run| run.advance(goal, stop))?;
+            if let Some((last, address)) = self.last_arrival(before) {
+                self.goto(last)?;
+                return Ok(Moved::Hit(address));
+            }
+            if matches!(advanced, Advance::Interrupted) {
+                self.goto_time(begin)?;
+                return Ok(Moved::Interrupted);
+            }
+            before = Position {
+                time: begin,
+                node: 0,
+                instructions: 0,
+            };
+        }
+    }
+
+    fn to_start(&mut self) -> Result<Moved, RunError> {
+        self.goto_time(self.start())?;
+        Ok(Moved::Start)
+    }
+
+    /// Moves to a time that all nodes reach without passing it: `time`, or the last such time before it.
+    ///
+    /// # Errors
+    /// If the host fails the run.
+    pub fn goto_time(&mut self, time: Time) -> Result<Moved, RunError> {
+        let time = self.floor(time.max(self.start()));
+        self.come_to(time)?;
+        if let Some((end, ending)) = &self.end
+            && *end <= time
+        {
+            return Ok(Moved::Ended(ending.clone()));
+        }
+        Ok(Moved::Reached)
+    }
+
+    /// Moves to `position`.
+    ///
+    /// # Errors
+    /// If the host fails the run, or [`RunError::NoPosition`] if the run has no such position.
+    pub fn goto(&mut self, position: Position) -> Result<(), RunError> {
+        self.come_to(self.floor(position.time))?;
+        let Position {
+            node, instructions, ..
+        } = position;
+        if !self.confined(|run| run.advance_one(node, instructions))? {
+            return Err(RunError::NoPosition { node, instructions });
+        }
+        let time = self.runner(node).node().now();
+        self.at = Position { time, ..position };
+        Ok(())
+    }
+
+    /// The last time up to `time` that all nodes can reach without passing it.
+    fn floor(&self, time: Time) -> Time {
+        let plan = &self.origin.plan;
+        match plan.has_slices() {
+            true => Time::from_ps(time.as_ps() / plan.slice.as_ps() * plan.slice.as_ps()),
+            false => time,
+        }
+    }
+
+    /// Brings all nodes to `time`, from the present state if that is before it and no instant is closer.
+    fn come_to(&mut self, time: Time) -> Result<(), RunError> {
+        let closest = self.instants.range(..=time).next_back();
+        let closest = closest.map_or_else(|| self.start(), |(time, _)| *time);
+        let passed = |run: &Run| run.latest() > time;
+        let is_before = self.run.as_ref().is_some_and(|run| !passed(run));
+        if !is_before || closest > self.at.time {
+            self.restore(closest)?;
+        }
+        self.release(Counted::None, false)?;
+        let never = AtomicBool::new(false);
+        loop {
+            let begun = HostInstant::now();
+            let now = self.at.time;
+            let goal = self.run()?.reachable((now + self.span).min(time)).min(time);
+            let advanced = self.confined(|run| run.advance(goal, &never))?;
+            let is_over = matches!(advanced, Advance::Ended(_));
+            let reached = if is_over { self.run()?.now() } else { goal };
+            self.hear(reached);
+            self.at = position(self.run()?, reached, 0);
+            if let Advance::Ended(ending) = advanced {
+                self.end = Some((reached, ending));
+                return Ok(());
+            }
+            if goal >= time {
+                return Ok(());
+            }
+            self.remember(begun.elapsed())?;
+        }
+    }
+
+    /// Takes an instant of the present state, if the way from the last one took long enough, and adapts the span
+    /// between instants.
+    fn remember(&mut self, took: Duration) -> Result<(), RunError> {
+        if took < BETWEEN / 2 {
+            self.span = Span::from_ps(self.span.as_ps() * 2).min(SPANS.1);
+        } else if took > BETWEEN * 2 {
+            self.span = Span::from_ps(self.span.as_ps() / 2).max(SPANS.0);
+        }
+        let now = self.at.time;
+        let last = self.instants.range(..=now).next_back();
+        if last.is_some_and(|(time, _)| now.since(*time) < Span::from_ps(self.span.as_ps() / 2)) {
+            return Ok(());
+        }
+        let Some(run) = &mut self.run else {
+            return Ok(());
+        };
+        let instant = self.origin.save(run, now)?;
+        self.instants.insert(now, instant);
+        if self.instants.len() > MOST {
+            let mut number = 0;
+            self.instants.retain(|_, _| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.origin.forget_but(self.instants.values());
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, time: Time) -> Result<(), RunError> {
+        // Its memory is free before the next one takes some.
+        self.run = None;
+        let Some(instant) = self.instants.get(&time) else {
+            return Err(RunError::NoPosition {
+                node: 0,
+                instructions: 0,
+            });
+        };
+        let run = self.origin.restore(instant)?;
+        self.at = position(&run, time, 0);
+        self.run = Some(run);
+        Ok(())
+    }
+
+    fn run(&self) -> Result<&Run, RunError> {
+        self.run.as_ref().ok_or(RunError::NoPosition {
+            node: 0,
+            instructions: 0,
+        })
+    }
+
+    fn run_mut(&mut self) -> Result<&mut Run, RunError> {
+        self.run.as_mut().ok_or(RunError::NoPosition {
+            node: 0,
+            instructions: 0,
+        })
+    }
+
+    /// Releases all nodes; the `counted` arrivals are recorded, and halt their node with `halts`.
+    fn release(&mut self, counted: Counted, halts: bool) -> Result<(), RunError> {
+        for mut runner in self.run_mut()?.workers().runners() {
+            let here = runner.node().retired();
+            let first = match counted {
+                Counted::All => here,
+                Counted::After(from) if from.node >= runner.index => here + 1,
+                Counted::After(_) => here,
+                Counted::None => u64::MAX,
+            };
+            runner.release(first, halts);
+        }
+        Ok(())
+    }
+
+    fn place_breakpoints(&mut self) {
+        let Some(run) = &self.run else {
+            return;
+        };
+        for mut runner in run.workers().runners() {
+            let mut points: BTreeMap<u64, Vec<BreakFilter>> = BTreeMap::new();
+            let own = |it: &&Breakpoint| it.node == runner.index;
+            for breakpoint in self.breakpoints.iter().filter(own) {
+                let filters = points.entry(breakpoint.address).or_default();
+                filters.push(breakpoint.filter);
+            }
+            runner.set_breakpoints(points);
+        }
+    }
+
+    fn first_arrival(&self) -> Option<(Position, u64)> {
+        self.arrivals().min()
+    }
+
+    fn last_arrival(&self, before: Position) -> Option<(Position, u64)> {
+        let earlier = self.arrivals().filter(|(position, _)| *position < before);
+        earlier.max()
+    }
+
+    fn arrivals(&self) -> impl Iterator<Item = (Position, u64)> {
+        let runners = self.run.iter().flat_map(|run| run.workers().runners());
+        runners.flat_map(|runner| {
+            let node = runner.index;
+            let of = |arrival: &crate::run::runner::Arrival| {
+                let position = Position {
+                    time: arrival.time,
+                    node,
+                    instructions: arrival.instructions,
+                };
+                (position, arrival.address)
+            };
+            runner.arrivals().iter().map(of).collect::<Vec<_>>()
+        })
+    }
+
+    /// Keeps the outputs of nodes up to `time`, if they were not passed on before.
+    fn hear(&mut self, time: Time) {
+        let Some(run) = &mut self.run else {
+            return;
+        };
+        let output = run.take_output();
+        if time > self.heard {
+            self.output.extend(output);
+            self.heard = time;
+        }
+    }
+
+    /// Runs guests on a thread in the sandbox, if there is one.
+    fn confined<T: Send>(
+        &mut self,
+        work: impl FnOnce(&mut Run) -> Result<T, RunError> + Send,
+    ) -> Result<T, RunError> {
+        let sandbox = self.sandbox.clone();
+        let run = self.run_mut()?;
+        let Some(sandbox) = sandbox else {
+            return work(run);
+        };
+        let outcome = thread::scope(|scope| {
+            let confined = scope.spawn(|| {
+                sandbox.enter()?;
+                work(run)
+            });
+            confined.join()
+        });
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// The position at `time`, which all nodes have reached.
+fn position(run: &Run, time: Time, node: u32) -> Position {
+    Position {
+        time,
+        node,
+        instructions: run.workers().runner(node).node().retired(),
+    }
+}

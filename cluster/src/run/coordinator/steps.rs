@@ -1,0 +1,114 @@
+//! Turns of a run for a debugger: to a time that all nodes reach and none passes, to the first arrivals at
+//! breakpoints, and a single node's part behind that time.
+//!
+//! Rounds are those of any run, so that the nodes' states are the same. Called by the timeline.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use belljar_sim::Time;
+
+use super::Run;
+use crate::results::stream::Stream;
+use crate::run::ending::Ending;
+use crate::run::error::RunError;
+
+/// The result of [`Run::advance`].
+#[derive(Debug)]
+pub(crate) enum Advance {
+    /// All nodes have reached the time, or all have reached the earliest arrival before it.
+    Reached,
+    /// The run ended before it.
+    Ended(Ending),
+    /// The debugger asked for a stop.
+    Interrupted,
+}
+
+impl Run {
+    /// The first time from `time` on that all nodes can reach without passing it.
+    pub(crate) fn reachable(&self, time: Time) -> Time {
+        self.closing.reachable(time)
+    }
+
+    /// Runs until all nodes have reached `until`, which must be [reachable](Self::reachable). If a node halts
+    /// before, until no other node can halt earlier.
+    pub(crate) fn advance(&mut self, until: Time, stop: &AtomicBool) -> Result<Advance, RunError> {
+        loop {
+            let first = self.workers.runners();
+            let first = first.filter_map(|it| it.arrivals().first().map(|at| at.time));
+            let first = first.min().unwrap_or(Time::MAX);
+            self.hold = self.closing.reachable(until.min(first));
+            if self.bounds.settled(self.fabric.next_for_nodes()) >= until.min(first) {
+                return Ok(Advance::Reached);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Advance::Interrupted);
+            }
+            if let Some(ending) = self.round(stop)? {
+                return Ok(Advance::Ended(ending));
+            }
+            self.discard();
+        }
+    }
+
+    /// Runs node `node` alone, after all nodes have reached one time, until it has retired `instructions`.
+    /// Returns false if the run ends before, or if the node needs other nodes to get there.
+    pub(crate) fn advance_one(&mut self, node: u32, instructions: u64) -> Result<bool, RunError> {
+        for mut runner in self.workers.runners() {
+            if runner.index == node {
+                runner.halt_at(instructions);
+            } else {
+                runner.halt();
+            }
+        }
+        self.hold = Time::MAX;
+        let never = AtomicBool::new(false);
+        loop {
+            let before = {
+                let runner = self.workers.runner(node);
+                if runner.node().retired() >= instructions {
+                    return Ok(runner.node().retired() == instructions);
+                }
+                (runner.node().retired(), runner.node().now())
+            };
+            if self.round(&never)?.is_some() {
+                return Ok(false);
+            }
+            self.discard();
+            let runner = self.workers.runner(node);
+            if (runner.node().retired(), runner.node().now()) == before {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The time that all nodes have reached.
+    pub(crate) fn reached(&self) -> Time {
+        let clocks = self.workers.runners().map(|it| it.node().now());
+        clocks.min().unwrap_or(self.now)
+    }
+
+    /// The time that no node has passed.
+    pub(crate) fn latest(&self) -> Time {
+        let clocks = self.workers.runners().map(|it| it.node().now());
+        clocks.max().unwrap_or(self.now)
+    }
+
+    /// Drops records that only the files of a run need; consoles stay for [`Run::take_output`].
+    fn discard(&mut self) {
+        for mut runner in self.workers.runners() {
+            runner.take_events();
+            runner.take_probe_records();
+        }
+    }
+
+    /// The nodes' outputs since the last call: node, stream, bytes.
+    pub(crate) fn take_output(&mut self) -> Vec<(u32, Stream, Vec<u8>)> {
+        let mut output = Vec::new();
+        for mut runner in self.workers.runners() {
+            let index = runner.index;
+            let taken = runner.take_relayed().into_iter();
+            output.extend(taken.map(|(stream, bytes)| (index, stream, bytes)));
+        }
+        output
+    }
+}
