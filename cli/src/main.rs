@@ -56,6 +56,13 @@ enum Command {
     /// The exit code is 1 if there are errors, and 0 if there are warnings and notes alone.
     #[command(after_help = "Example: belljar check-mpi -np 4 --limit 10s ./solver")]
     CheckMpi(command::running::check_mpi::CheckMpiArguments),
+    /// Repeat a run under gdb, with its ranks as processes, forwards and backwards.
+    ///
+    /// Nothing in the run changes; memory and registers are read only.
+    #[command(
+        after_help = "Example: belljar debug belljar-runs/solver --at 'rank 3, MPI_Recv #17'"
+    )]
+    Debug(command::running::debug::DebugArguments),
     /// Run an unmodified batch script with #SBATCH lines.
     SbatchScript(command::running::batch::BatchArguments),
     /// Write a scenario to start from.
@@ -176,6 +183,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => command::running::run::run(&arguments),
         Command::Mpirun(arguments) => command::running::mpirun::mpirun(&arguments),
         Command::CheckMpi(arguments) => command::running::check_mpi::check_mpi(&arguments),
+        Command::Debug(arguments) => command::running::debug::debug(&arguments),
         Command::SbatchScript(arguments) => command::running::batch::sbatch_script(&arguments),
         Command::New(arguments) => command::running::new::new(&arguments),
         Command::Submit(arguments) => command::running::submit::submit(&arguments),

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use belljar_cpu::{
     CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Probed, Probes, Registers,
-    SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
+    StateItem, SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
 };
 use belljar_devices::virtio::NetCounters;
 use belljar_sim::{Frequency, Time};
@@ -318,6 +318,22 @@ impl Node {
     /// Segments, tables and control registers of the processor whose turn it is.
     pub fn system(&self) -> SystemRegisters {
         self.current().vcpu.system()
+    }
+
+    /// General registers of processor `vcpu`; `None` if there is no such processor.
+    pub fn registers_of(&self, vcpu: u32) -> Option<Registers> {
+        Some(self.processors.get(vcpu as usize)?.vcpu.registers())
+    }
+
+    /// Segments, tables and control registers of processor `vcpu`; `None` if there is no such processor.
+    pub fn system_of(&self, vcpu: u32) -> Option<SystemRegisters> {
+        Some(self.processors.get(vcpu as usize)?.vcpu.system())
+    }
+
+    /// The whole state of processor `vcpu` that can become visible to the guest; empty if there is no such processor.
+    pub fn state_of(&self, vcpu: u32) -> Vec<StateItem> {
+        let processor = self.processors.get(vcpu as usize);
+        processor.map_or_else(Vec::new, |it| it.vcpu.state())
     }
 
     /// The sum of the engines' reports.

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant as HostInstant};
 
 use belljar_sim::{Span, Time};
+use belljar_trace::Event;
 
 use crate::host::sandbox::Sandbox;
 use crate::plan::Plan;
@@ -90,6 +91,7 @@ pub struct Timeline {
     output: Vec<(u32, Stream, Vec<u8>)>,
     /// Outputs up to this time were passed on already.
     heard: Time,
+    calls: Vec<Event>,
 }
 
 impl Timeline {
@@ -114,6 +116,7 @@ impl Timeline {
             end: None,
             output: Vec::new(),
             heard: start,
+            calls: Vec::new(),
         })
     }
 
@@ -153,6 +156,11 @@ impl Timeline {
         std::mem::take(&mut self.output)
     }
 
+    /// MPI calls that returned in the last movement.
+    pub fn take_calls(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.calls)
+    }
+
     /// Replaces all breakpoints.
     pub fn set_breakpoints(&mut self, mut breakpoints: Vec<Breakpoint>) {
         breakpoints.sort_unstable();
@@ -166,6 +174,7 @@ impl Timeline {
     /// If the host fails the run.
     pub fn forward(&mut self, until: Time, stop: &AtomicBool) -> Result<Moved, RunError> {
         let from = self.at;
+        self.calls.clear();
         self.place_breakpoints();
         self.release(Counted::After(from), true)?;
         loop {
@@ -255,6 +264,51 @@ impl Timeline {
             return Ok(Moved::Ended(ending.clone()));
         }
         Ok(Moved::Reached)
+    }
+
+    /// Moves to the state in which `node` has retired `instructions`, which is before the present one.
+    ///
+    /// # Errors
+    /// As for [`goto`](Self::goto).
+    pub fn back_to(&mut self, node: u32, instructions: u64) -> Result<(), RunError> {
+        let (now, start) = (self.at.time, self.start());
+        let mut back = Span::from_ns(100);
+        loop {
+            let time = Time::from_ps(now.as_ps().saturating_sub(back.as_ps())).max(start);
+            self.come_to(self.floor(time).max(start))?;
+            if self.runner(node).node().retired() <= instructions {
+                break;
+            }
+            if time == start {
+                return Err(RunError::NoPosition { node, instructions });
+            }
+            back = Span::from_ps(back.as_ps().saturating_mul(16));
+        }
+        self.confined(|run| run.advance_one(node, instructions))?;
+        let time = self.runner(node).node().now();
+        self.goto(Position {
+            time,
+            node,
+            instructions,
+        })
+    }
+
+    /// Moves forwards until `node` has retired `instructions`, while the others stand still.
+    ///
+    /// # Errors
+    /// As for [`goto`](Self::goto).
+    pub fn step_to(&mut self, node: u32, instructions: u64) -> Result<(), RunError> {
+        self.release(Counted::None, false)?;
+        if !self.confined(|run| run.advance_one(node, instructions))? {
+            return Err(RunError::NoPosition { node, instructions });
+        }
+        let time = self.runner(node).node().now();
+        self.at = Position {
+            time,
+            node,
+            instructions,
+        };
+        Ok(())
     }
 
     /// Moves to `position`.
@@ -432,6 +486,7 @@ impl Timeline {
         let Some(run) = &mut self.run else {
             return;
         };
+        self.calls.extend(run.take_calls());
         let output = run.take_output();
         if time > self.heard {
             self.output.extend(output);

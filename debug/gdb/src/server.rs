@@ -3,6 +3,7 @@
 //! A target is only looked at: packets that would change its registers or memory are refused. Movements run
 //! in the caller's thread; another thread reads the connection meanwhile, and sets `stop` for an interrupt.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::description;
@@ -43,6 +44,8 @@ pub struct Connection {
     /// The thread of the last stop.
     stopped: Option<ThreadId>,
     breakpoints: Vec<Breakpoint>,
+    /// Processes that the debugger has attached to, after the first one.
+    attached: BTreeSet<u64>,
     files: OpenFiles,
     /// Threads that `qsThreadInfo` has not listed yet.
     listed: Vec<ThreadId>,
@@ -62,7 +65,14 @@ impl Connection {
         if text == "QStartNoAckMode" {
             return Outcome::NoAcknowledgements(vec![b"OK".to_vec()]);
         }
-        if text == "D" || text.starts_with("D;") {
+        if let Some(process) = text.strip_prefix("D;") {
+            self.attached.remove(&number(process).unwrap_or_default());
+            return match self.attached.is_empty() {
+                true => Outcome::Leaves(b"OK".to_vec()),
+                false => reply("OK".to_owned()),
+            };
+        }
+        if text == "D" {
             return Outcome::Leaves(b"OK".to_vec());
         }
         if text == "k" || text.starts_with("vKill") {
@@ -96,6 +106,7 @@ impl Connection {
         match first {
             '?' => {
                 let thread = target.current();
+                self.attached = BTreeSet::from([thread.pid]);
                 self.show(thread);
                 self.describe(Stop {
                     thread,
@@ -132,6 +143,9 @@ impl Connection {
                 "PacketSize={MOST_PACKET:x};multiprocess+;swbreak+;QStartNoAckMode+;vContSupported+;qXfer:features:read+;qXfer:auxv:read+;qXfer:exec-file:read+;ReverseStep+;ReverseContinue+"
             );
         }
+        if let Some(process) = text.strip_prefix("vAttach;") {
+            return self.attach(process, target);
+        }
         if let Some(thread) = text.strip_prefix("qThreadExtraInfo,") {
             let field = ThreadField::of(thread);
             let threads = target.threads();
@@ -146,6 +160,8 @@ impl Connection {
         match text {
             "qfThreadInfo" => {
                 self.listed = target.threads();
+                self.listed
+                    .retain(|thread| self.attached.contains(&thread.pid));
                 self.list()
             }
             "qsThreadInfo" => self.list(),
@@ -156,6 +172,21 @@ impl Connection {
             text if text.starts_with("qSymbol") => "OK".to_owned(),
             _ => String::new(),
         }
+    }
+
+    /// Attaches to a process, which stands as all of them do.
+    fn attach(&mut self, process: &str, target: &mut impl Target) -> String {
+        let threads = target.threads();
+        let mut own = threads.iter().filter(|it| Some(it.pid) == number(process));
+        let Some(&thread) = own.next() else {
+            return REFUSED.to_owned();
+        };
+        self.attached.insert(thread.pid);
+        self.show(thread);
+        self.describe(Stop {
+            thread,
+            cause: Cause::Stepped,
+        })
     }
 
     /// The next part of the list of threads.

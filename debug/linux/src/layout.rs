@@ -60,7 +60,16 @@ pub(crate) struct MemoryOffsets {
 /// Offsets on the way from an open file to its path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathOffsets {
+    /// In `struct file`: the mount and the entry of its path.
+    pub(crate) mount: u64,
     pub(crate) dentry: u64,
+    /// In `struct vfsmount`: its topmost entry.
+    pub(crate) mount_root: u64,
+    /// In `struct mount`: its `vfsmount`, the mount around it, and its place there.
+    pub(crate) mounted: u64,
+    pub(crate) mount_parent: u64,
+    pub(crate) mount_point: u64,
+    /// In `struct dentry`.
     pub(crate) parent: u64,
     pub(crate) name: u64,
 }
@@ -124,7 +133,12 @@ impl Layout {
             task: task(&btf)?,
             memory: memory(&btf)?,
             path: PathOffsets {
+                mount: btf.offset("file", "f_path.mnt")?,
                 dentry: btf.offset("file", "f_path.dentry")?,
+                mount_root: btf.offset("vfsmount", "mnt_root")?,
+                mounted: btf.offset("mount", "mnt")?,
+                mount_parent: btf.offset("mount", "mnt_parent")?,
+                mount_point: btf.offset("mount", "mnt_mountpoint")?,
                 parent: btf.offset("dentry", "d_parent")?,
                 name: btf.offset("dentry", "d_name.name")?,
             },

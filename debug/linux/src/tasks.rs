@@ -144,19 +144,28 @@ impl<'m> Kernel<'m> {
         found
     }
 
-    /// The path of the program of `process`.
+    /// The path of the program of `process`, through the mounts on its way.
     pub fn program(&self, process: &Process) -> Option<String> {
         let (of, path) = (&self.layout.memory, &self.layout.path);
-        let file = self.space.word(process.memory.wrapping_add(of.exe_file))?;
-        let mut entry = self.space.word(file.wrapping_add(path.dentry))?;
+        let word = |base: u64, offset: u64| self.space.word(base.wrapping_add(offset));
+        let file = word(process.memory, of.exe_file)?;
+        let mut mount = word(file, path.mount)?.wrapping_sub(path.mounted);
+        let mut entry = word(file, path.dentry)?;
         let mut names = Vec::new();
         for _ in 0..DEEPEST {
-            let parent = self.space.word(entry.wrapping_add(path.parent))?;
-            if parent == entry {
-                names.reverse();
-                return Some(format!("/{}", names.join("/")));
+            let parent = word(entry, path.parent)?;
+            let root = word(mount, path.mounted.wrapping_add(path.mount_root))?;
+            if entry == root || parent == entry {
+                let outer = word(mount, path.mount_parent)?;
+                if outer == mount {
+                    names.reverse();
+                    return Some(format!("/{}", names.join("/")));
+                }
+                entry = word(mount, path.mount_point)?;
+                mount = outer;
+                continue;
             }
-            let name = self.space.word(entry.wrapping_add(path.name))?;
+            let name = word(entry, path.name)?;
             names.push(self.space.text(name, LONGEST)?);
             entry = parent;
         }

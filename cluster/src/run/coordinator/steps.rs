@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use belljar_sim::Time;
+use belljar_trace::Event;
 
 use super::Run;
 use crate::results::stream::Stream;
@@ -33,9 +34,8 @@ impl Run {
     /// before, until no other node can halt earlier.
     pub(crate) fn advance(&mut self, until: Time, stop: &AtomicBool) -> Result<Advance, RunError> {
         loop {
-            let first = self.workers.runners();
-            let first = first.filter_map(|it| it.arrivals().first().map(|at| at.time));
-            let first = first.min().unwrap_or(Time::MAX);
+            let halted = self.workers.runners().filter_map(|it| it.halted_at());
+            let first = halted.min().unwrap_or(Time::MAX);
             self.hold = self.closing.reachable(until.min(first));
             if self.bounds.settled(self.fabric.next_for_nodes()) >= until.min(first) {
                 return Ok(Advance::Reached);
@@ -93,12 +93,21 @@ impl Run {
         clocks.max().unwrap_or(self.now)
     }
 
-    /// Drops records that only the files of a run need; consoles stay for [`Run::take_output`].
+    /// Drops records that only the files of a run need. Calls stay for [`Run::take_calls`], consoles for
+    /// [`Run::take_output`].
     fn discard(&mut self) {
         for mut runner in self.workers.runners() {
-            runner.take_events();
             runner.take_probe_records();
         }
+    }
+
+    /// Calls that returned since the last call of this function.
+    pub(crate) fn take_calls(&mut self) -> Vec<Event> {
+        let mut calls = Vec::new();
+        for mut runner in self.workers.runners() {
+            calls.extend(runner.take_events());
+        }
+        calls
     }
 
     /// The nodes' outputs since the last call: node, stream, bytes.

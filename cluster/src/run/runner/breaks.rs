@@ -88,6 +88,14 @@ impl Runner {
         self.node.pause_at(instructions);
     }
 
+    /// The time of the arrival that halted the node.
+    pub(crate) fn halted_at(&self) -> Option<Time> {
+        let first = self.breaks.arrivals.first();
+        first
+            .filter(|_| self.breaks.halts)
+            .map(|arrival| arrival.time)
+    }
+
     /// Arrivals at breakpoints since the node was released, in order.
     pub(crate) fn arrivals(&self) -> &[Arrival] {
         &self.breaks.arrivals

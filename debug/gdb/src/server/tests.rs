@@ -111,8 +111,12 @@ fn processes_are_selected_and_read_apart() {
     let (mut connection, mut target) = (Connection::default(), Sample::default());
     let mut ask = |packet: &str| ask(&mut connection, &mut target, packet).concat();
     assert_eq!(ask("?"), "T05thread:p7.7;");
+    assert_eq!(ask("qfThreadInfo"), "mp7.7");
+    assert_eq!(ask("vAttach;8"), "E01");
+    assert_eq!(ask("vAttach;9"), "T05thread:p9.a;");
     assert_eq!(ask("qfThreadInfo"), "mp7.7,p9.a");
     assert_eq!(ask("qsThreadInfo"), "l");
+    assert_eq!(ask("Hgp7.7"), "OK");
     assert_eq!(ask("m1000,8"), "07070707");
     assert_eq!(ask("Hgp9.a"), "OK");
     assert_eq!(ask("m1000,2"), "0909");

@@ -94,7 +94,9 @@ impl Origin {
     /// See [`RunError`].
     pub(crate) fn begin(&mut self) -> Result<Run, RunError> {
         self.pages.nodes.fill(KeptPages::default());
-        let begun = self.setup().begin(&self.parts, &self.bases)?;
+        let mut begun = self.setup().begin(&self.parts, &self.bases)?;
+        // Calls stay with the nodes, for the timeline.
+        begun.recorder = Recorder::relay(&self.plan, false);
         self.assemble(begun)
     }
 
