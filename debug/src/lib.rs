@@ -4,6 +4,8 @@
 //! run did. Processes come from the guests' kernels ([`belljar_linux`]), positions from the cluster's
 //! timeline, and the protocol from [`belljar_gdb`]. Called by `belljar debug`.
 
+/// Shared libraries of processes.
+mod libraries;
 /// Positions by words: times, calls, the ends of a run.
 mod place;
 /// Processes and threads of all nodes.

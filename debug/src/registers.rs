@@ -18,7 +18,6 @@ const USER: [u16; 2] = [0x33, 0x2b];
 pub(crate) struct LiveThread {
     pub(crate) vcpu: u32,
     pub(crate) rip: u64,
-    pub(crate) fs_base: u64,
     /// True if it is this processor's turn.
     pub(crate) has_turn: bool,
 }
@@ -36,7 +35,6 @@ impl Session {
             is_user.then_some(LiveThread {
                 vcpu,
                 rip: registers.rip,
-                fs_base: system.segments[SegmentRegister::Fs as usize].base,
                 has_turn: node.current_vcpu() == vcpu,
             })
         })
@@ -45,6 +43,7 @@ impl Session {
     /// The registers of a thread's user code.
     pub(crate) fn registers_of(&mut self, id: ThreadId) -> Option<Registers> {
         let (process, thread) = self.find(id)?;
+        self.settle_for(process.node).ok()?;
         if let Some(live) = self.live(&process, &thread) {
             return self.with_kernel(process.node, |_, node| of_processor(node, live.vcpu));
         }

@@ -8,13 +8,14 @@ use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::nodes::code::workload_path;
 use belljar_cluster::run::error::RunError;
 use belljar_cluster::scenario::engine::Engine;
-use belljar_gdb::ThreadId;
+use belljar_gdb::{Stop, ThreadId};
 use belljar_linux::{Layout, LayoutError};
 use belljar_sim::Time;
 use belljar_trace::Event;
 use belljar_vmm::{KernelError, KernelImage};
 use belljar_workload::{GuestRoot, ProgramError};
 
+use crate::libraries::LoaderState;
 use crate::place::Place;
 
 /// Errors of a session.
@@ -76,6 +77,10 @@ pub struct Session {
     pub(crate) pending: Option<Place>,
     /// A time from which on there are ranks, close to their start.
     pub(crate) ranks_from: Option<Time>,
+    /// The loaders of processes whose libraries the debugger has read.
+    pub(crate) loaders: BTreeMap<u64, LoaderState>,
+    /// A stop that follows those for changed libraries.
+    pub(crate) postponed: Option<Stop>,
     pub(crate) output: Vec<u8>,
     pub(crate) shown: Option<ThreadId>,
 }
@@ -119,6 +124,8 @@ impl Session {
             breakpoints: Vec::new(),
             pending: None,
             ranks_from: None,
+            loaders: BTreeMap::new(),
+            postponed: None,
             output: Vec::new(),
             shown: None,
         })
@@ -153,6 +160,14 @@ impl Session {
             _ => String::new(),
         };
         format!("{} of virtual time, node {}{end}", at.time, at.node)
+    }
+
+    /// Brings all nodes to the present position, if `node` is not the one that stopped there.
+    pub(crate) fn settle_for(&mut self, node: u32) -> Result<(), SessionError> {
+        match self.timeline.position().node == node {
+            true => Ok(()),
+            false => Ok(self.timeline.settle()?),
+        }
     }
 
     /// The state's hashes, node by node, in words.

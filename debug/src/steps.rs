@@ -35,10 +35,14 @@ impl Session {
         movement: Movement,
         stop: &AtomicBool,
     ) -> Result<Stop, SessionError> {
+        if let Some(stopped) = self.postponed.take() {
+            return Ok(self.after_libraries(stopped));
+        }
         if let Some(place) = self.pending.take() {
             let moved = self.goto(&place, stop)?;
             self.hear();
-            return Ok(self.stop_of(&moved));
+            let stopped = self.stop_of(&moved);
+            return Ok(self.after_libraries(stopped));
         }
         let stopped = match movement {
             Movement::Continue => self.forward(stop),
@@ -47,6 +51,27 @@ impl Session {
             Movement::ReverseStep(thread) => self.step_back(thread, stop),
         };
         self.hear();
+        Ok(self.after_libraries(stopped?))
+    }
+
+    /// A stop for the next process whose libraries have changed, and `stopped` after it; or `stopped` itself.
+    fn after_libraries(&mut self, stopped: Stop) -> Stop {
+        for process in self.processes() {
+            let number = process.number();
+            let Some(before) = self.loaders.get(&number).copied() else {
+                continue;
+            };
+            let now = self.loader_of(&process);
+            let changed = now.filter(|now| now.differs(&before));
+            if let (Some(now), Some(thread)) = (changed, process.process.threads.first()) {
+                self.loaders.insert(number, now);
+                self.postponed = Some(stopped);
+                return Stop {
+                    thread: process.thread(thread),
+                    cause: Cause::Libraries,
+                };
+            }
+        }
         stopped
     }
 
@@ -60,8 +85,19 @@ impl Session {
     }
 
     fn forward(&mut self, stop: &AtomicBool) -> Result<Stop, SessionError> {
+        let (_, stopped) = self.forward_to(None, stop)?;
+        Ok(stopped)
+    }
+
+    /// Moves forwards to a breakpoint of the debugger, to `own`, or to the end of a rank by an error.
+    fn forward_to(
+        &mut self,
+        own: Option<Breakpoint>,
+        stop: &AtomicBool,
+    ) -> Result<(Moved, Stop), SessionError> {
         let mut points = self.breakpoints.clone();
         points.extend(self.exits());
+        points.extend(own);
         loop {
             self.timeline.set_breakpoints(points.clone());
             let moved = self.timeline.forward(Time::MAX, stop)?;
@@ -69,12 +105,13 @@ impl Session {
                 && self.is_exit(address)
             {
                 match self.pass_exit() {
-                    Some(stopped) => return Ok(stopped),
+                    Some(stopped) => return Ok((Moved::Reached, stopped)),
                     None => continue,
                 }
             }
             let moved = self.back_to_ranks(moved)?;
-            return Ok(self.stop_of(&moved));
+            let stopped = self.stop_of(&moved);
+            return Ok((moved, stopped));
         }
     }
 
@@ -175,6 +212,7 @@ impl Session {
             let Some(stepped) = self.stepped(id) else {
                 break;
             };
+            self.settle_for(stepped.process.node)?;
             let live = self.live(&stepped.process, &stepped.thread);
             let Some(live) = live.filter(|live| live.has_turn) else {
                 return self.run_to_user(&stepped, stop);
@@ -202,8 +240,6 @@ impl Session {
         let node = stepped.process.node;
         let retired = self.timeline.runner(node).node().retired();
         self.timeline.step_to(node, retired + 1)?;
-        let position = self.timeline.position();
-        self.timeline.goto(position)?;
         let now = self.live(&stepped.process, &stepped.thread);
         Ok(now.is_some_and(|now| now.vcpu == live.vcpu))
     }
@@ -227,13 +263,7 @@ impl Session {
         };
         let target = self.return_address(stepped).unwrap_or(registers.rip);
         let own = Self::user_breakpoint(stepped, registers.bases[0], target);
-        let mut points = self.breakpoints.clone();
-        points.extend(self.exits());
-        points.push(own);
-        self.timeline.set_breakpoints(points);
-        let moved = self.timeline.forward(Time::MAX, stop)?;
-        let moved = self.back_to_ranks(moved)?;
-        let mut stopped = self.stop_of(&moved);
+        let (moved, mut stopped) = self.forward_to(Some(own), stop)?;
         if stopped.thread == stepped.id && moved == Moved::Hit(target) {
             stopped.cause = Cause::Stepped;
         }

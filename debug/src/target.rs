@@ -42,6 +42,9 @@ impl Target for Session {
         let Some((process, _)) = self.find(thread) else {
             return Vec::new();
         };
+        if self.settle_for(process.node).is_err() {
+            return Vec::new();
+        }
         let read = self.with_kernel(process.node, |kernel, _| {
             let space = kernel.space_of(&process.process);
             space.read_some(address, &mut bytes)
@@ -53,6 +56,10 @@ impl Target for Session {
     fn set_breakpoints(&mut self, breakpoints: &[Requested]) {
         let placed = breakpoints.iter().filter_map(|wanted| {
             let &(node, tables) = self.spaces.get(&wanted.pid)?;
+            let loader = self.loaders.get(&wanted.pid);
+            if loader.is_some_and(|loader| loader.contains(wanted.address)) {
+                return None;
+            }
             Some(Breakpoint {
                 node,
                 address: wanted.address,
@@ -79,6 +86,10 @@ impl Target for Session {
         let process = processes
             .into_iter()
             .find(|process| process.number() == pid)?;
+        // The debugger reads the list of libraries next.
+        if let Some(loader) = self.loader_of(&process) {
+            self.loaders.insert(pid, loader);
+        }
         self.with_kernel(process.node, |kernel, _| {
             kernel.auxiliary_vector(&process.process)
         })
@@ -97,6 +108,10 @@ impl Target for Session {
     }
 
     fn command(&mut self, command: &str) -> String {
+        // Any node may be shown.
+        if let Err(error) = self.timeline.settle() {
+            return format!("{error}\n");
+        }
         let (word, rest) = command.split_once(' ').unwrap_or((command, ""));
         match word {
             "where" => self.whereabouts(),

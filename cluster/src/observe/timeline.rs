@@ -2,8 +2,9 @@
 //!
 //! A position is defined by the scenario alone, so that a run arrives at the same state however it gets there.
 //! Instants in memory, taken on the way, make the way back short: the run continues from the last one before
-//! the position. Breakpoints are found by running towards them and then returning to the first, because
-//! nodes of a round run past one another's arrivals.
+//! the position. Nodes of a round run past one another's arrivals at breakpoints. So after an arrival, other
+//! nodes may be ahead of the position, by less than a message takes to them; [`Timeline::settle`] brings them
+//! back before they are examined, and a movement forwards continues without that.
 
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
@@ -19,7 +20,7 @@ use crate::plan::Plan;
 use crate::results::stream::Stream;
 use crate::run::coordinator::{Advance, Ending, Instant, Origin, Run};
 use crate::run::error::RunError;
-use crate::run::runner::Runner;
+use crate::run::runner::{Arrival, Runner};
 
 pub use crate::run::runner::BreakFilter;
 
@@ -72,8 +73,6 @@ pub enum Moved {
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     All,
-    /// Those after a position.
-    After(Position),
     None,
 }
 
@@ -85,8 +84,14 @@ pub struct Timeline {
     at: Position,
     instants: BTreeMap<Time, Instant>,
     breakpoints: Vec<Breakpoint>,
+    /// Those of the last movement forwards.
+    placed: Vec<Breakpoint>,
+    /// True if no node is ahead of the position.
+    settled: bool,
     /// Virtual time between instants.
     span: Span,
+    /// Host time of the way since the last instant.
+    since: Duration,
     end: Option<(Time, Ending)>,
     output: Vec<(u32, Stream, Vec<u8>)>,
     /// Outputs up to this time were passed on already.
@@ -112,7 +117,10 @@ impl Timeline {
             at,
             instants: BTreeMap::from([(start, first)]),
             breakpoints: Vec::new(),
+            placed: Vec::new(),
+            settled: true,
             span: Span::from_ms(1),
+            since: Duration::ZERO,
             end: None,
             output: Vec::new(),
             heard: start,
@@ -175,15 +183,19 @@ impl Timeline {
     pub fn forward(&mut self, until: Time, stop: &AtomicBool) -> Result<Moved, RunError> {
         let from = self.at;
         self.calls.clear();
+        if self.differs_elsewhere() {
+            self.settle()?;
+        }
         self.place_breakpoints();
-        self.release(Counted::After(from), true)?;
+        self.go_on_from(from)?;
         loop {
             let begun = HostInstant::now();
             let now = self.at.time;
             let goal = self.run()?.reachable((now + self.span).min(until));
             let advanced = self.confined(|run| run.advance(goal, stop))?;
             if let Some((first, address)) = self.first_arrival() {
-                self.goto(first)?;
+                self.at = first;
+                self.settled = self.origin.plan.nodes == 1;
                 return Ok(Moved::Hit(address));
             }
             let time = match &advanced {
@@ -193,6 +205,7 @@ impl Timeline {
             };
             self.hear(time);
             self.at = position(self.run()?, time, 0);
+            self.settled = true;
             match advanced {
                 Advance::Ended(ending) => {
                     self.end = Some((time, ending.clone()));
@@ -206,7 +219,7 @@ impl Timeline {
                 }
                 Advance::Reached => {}
             }
-            self.remember(begun.elapsed())?;
+            self.remember(now, begun.elapsed())?;
             if goal >= until {
                 return Ok(Moved::Reached);
             }
@@ -298,7 +311,7 @@ impl Timeline {
     /// # Errors
     /// As for [`goto`](Self::goto).
     pub fn step_to(&mut self, node: u32, instructions: u64) -> Result<(), RunError> {
-        self.release(Counted::None, false)?;
+        self.runner(node).release(u64::MAX, false);
         if !self.confined(|run| run.advance_one(node, instructions))? {
             return Err(RunError::NoPosition { node, instructions });
         }
@@ -308,6 +321,8 @@ impl Timeline {
             node,
             instructions,
         };
+        // The others are behind it now, or ahead.
+        self.settled = self.origin.plan.nodes == 1;
         Ok(())
     }
 
@@ -325,6 +340,7 @@ impl Timeline {
         }
         let time = self.runner(node).node().now();
         self.at = Position { time, ..position };
+        self.settled = true;
         Ok(())
     }
 
@@ -357,6 +373,7 @@ impl Timeline {
             let reached = if is_over { self.run()?.now() } else { goal };
             self.hear(reached);
             self.at = position(self.run()?, reached, 0);
+            self.settled = true;
             if let Advance::Ended(ending) = advanced {
                 self.end = Some((reached, ending));
                 return Ok(());
@@ -364,23 +381,27 @@ impl Timeline {
             if goal >= time {
                 return Ok(());
             }
-            self.remember(begun.elapsed())?;
+            self.remember(now, begun.elapsed())?;
         }
     }
 
     /// Takes an instant of the present state, if the way from the last one took long enough, and adapts the span
-    /// between instants.
-    fn remember(&mut self, took: Duration) -> Result<(), RunError> {
-        if took < BETWEEN / 2 {
-            self.span = Span::from_ps(self.span.as_ps() * 2).min(SPANS.1);
-        } else if took > BETWEEN * 2 {
-            self.span = Span::from_ps(self.span.as_ps() / 2).max(SPANS.0);
-        }
+    /// between instants: `from` is the last position, and `took` the host time since.
+    fn remember(&mut self, from: Time, took: Duration) -> Result<(), RunError> {
         let now = self.at.time;
-        let last = self.instants.range(..=now).next_back();
-        if last.is_some_and(|(time, _)| now.since(*time) < Span::from_ps(self.span.as_ps() / 2)) {
+        let ran = now.since(from).as_ps();
+        if took < BETWEEN / 2 {
+            let longer = self.span.as_ps().saturating_mul(2);
+            self.span = Span::from_ps(longer).min(SPANS.1);
+        } else if took > BETWEEN * 2 {
+            let shorter = u128::from(ran) * BETWEEN.as_nanos() / took.as_nanos();
+            self.span = Span::from_ps(shorter as u64).clamp(SPANS.0, SPANS.1);
+        }
+        self.since += took;
+        if self.since < BETWEEN / 2 || self.instants.contains_key(&now) {
             return Ok(());
         }
+        self.since = Duration::ZERO;
         let Some(run) = &mut self.run else {
             return Ok(());
         };
@@ -407,6 +428,8 @@ impl Timeline {
             });
         };
         let run = self.origin.restore(instant)?;
+        self.settled = true;
+        self.since = Duration::ZERO;
         self.at = position(&run, time, 0);
         self.run = Some(run);
         Ok(())
@@ -426,14 +449,52 @@ impl Timeline {
         })
     }
 
+    /// True if nodes that are ahead of the position ran there with other breakpoints.
+    fn differs_elsewhere(&self) -> bool {
+        let elsewhere = |it: &&Breakpoint| it.node != self.at.node;
+        let placed = self.placed.iter().filter(elsewhere);
+        !self.settled && !placed.eq(self.breakpoints.iter().filter(elsewhere))
+    }
+
+    /// Brings nodes that are ahead of the position back to it.
+    ///
+    /// # Errors
+    /// If the host fails the run.
+    pub fn settle(&mut self) -> Result<(), RunError> {
+        match self.settled {
+            true => Ok(()),
+            false => self.goto(self.at),
+        }
+    }
+
+    /// Releases all nodes but those that are at later arrivals already. Arrivals after `from` halt their nodes.
+    fn go_on_from(&mut self, from: Position) -> Result<(), RunError> {
+        let settled = self.settled;
+        for mut runner in self.run_mut()?.workers().runners() {
+            let node = runner.index;
+            let at = |time, instructions| Position {
+                time,
+                node,
+                instructions,
+            };
+            let waiting = runner.arrivals().first();
+            let is_later = |it: &Arrival| at(it.time, it.instructions) > from;
+            if !settled && waiting.is_some_and(is_later) {
+                continue;
+            }
+            let here = runner.node().retired();
+            let is_past = at(runner.node().now(), here) <= from;
+            runner.release(here + u64::from(is_past), true);
+        }
+        Ok(())
+    }
+
     /// Releases all nodes; the `counted` arrivals are recorded, and halt their node with `halts`.
     fn release(&mut self, counted: Counted, halts: bool) -> Result<(), RunError> {
         for mut runner in self.run_mut()?.workers().runners() {
             let here = runner.node().retired();
             let first = match counted {
                 Counted::All => here,
-                Counted::After(from) if from.node >= runner.index => here + 1,
-                Counted::After(_) => here,
                 Counted::None => u64::MAX,
             };
             runner.release(first, halts);
@@ -454,6 +515,7 @@ impl Timeline {
             }
             runner.set_breakpoints(points);
         }
+        self.placed.clone_from(&self.breakpoints);
     }
 
     fn first_arrival(&self) -> Option<(Position, u64)> {
@@ -469,7 +531,7 @@ impl Timeline {
         let runners = self.run.iter().flat_map(|run| run.workers().runners());
         runners.flat_map(|runner| {
             let node = runner.index;
-            let of = |arrival: &crate::run::runner::Arrival| {
+            let of = |arrival: &Arrival| {
                 let position = Position {
                     time: arrival.time,
                     node,

@@ -341,6 +341,7 @@ impl Connection {
             Cause::Breakpoint if self.tells_breakpoints => stopped(TRAPPED, "swbreak:;"),
             Cause::Breakpoint | Cause::Stepped => stopped(TRAPPED, ""),
             Cause::Interrupted => stopped(INTERRUPTED, ""),
+            Cause::Libraries => stopped(TRAPPED, "library:;"),
             Cause::Start => stopped(TRAPPED, "replaylog:begin;"),
             Cause::End => stopped(TRAPPED, "replaylog:end;"),
             Cause::Exited { pid, status } => match status {

@@ -44,6 +44,8 @@ pub enum Cause {
     Stepped,
     /// The debugger interrupted the movement.
     Interrupted,
+    /// The libraries of the thread's process have changed. The next movement ends at once, with the reason for this stop.
+    Libraries,
     /// The time begins here.
     Start,
     /// The time ends here.
