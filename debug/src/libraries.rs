@@ -4,7 +4,10 @@
 //! library starts or ends. So these breakpoints are not placed; the list is compared at each stop, and gdb
 //! is told of a change then. Source: glibc's `<link.h>`, System V ABI for dynamic sections.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 use belljar_linux::Space;
 
@@ -22,16 +25,50 @@ const DYNAMIC: u32 = 2;
 const OWN: u32 = 6;
 /// The entry of a dynamic section with the address of `struct r_debug`.
 const DEBUG: u64 = 21;
+/// Longest path of a library.
+const LONGEST: usize = 4096;
 /// Most program headers, entries of a dynamic section, and libraries.
 const MOST: u64 = 4096;
 
+/// The folder with copies of programs and libraries for the debugger.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    folder: PathBuf,
+    /// Paths on nodes that are there, or that nodes do not have.
+    known: BTreeSet<String>,
+}
+
 /// Where a process's dynamic loader is, and its list of libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoaderState {
     /// First and last address of the loader.
     loader: (u64, u64),
-    /// A hash of the list; `None` while the loader changes it.
-    list: Option<u64>,
+    /// The list; `None` while the loader changes it.
+    list: Option<LibraryList>,
+}
+
+/// The libraries of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LibraryList {
+    /// A hash of their addresses.
+    addresses: u64,
+    paths: Vec<String>,
+}
+
+impl Copies {
+    /// Writes a file; paths come from the guest, and lead nowhere else.
+    fn write(&self, path: &str, content: &[u8]) -> io::Result<()> {
+        let within = Path::new(path).strip_prefix("/").unwrap_or(Path::new(""));
+        let mut parts = within.components();
+        if !parts.all(|part| matches!(part, Component::Normal(_))) {
+            return Ok(());
+        }
+        let copy = self.folder.join(within);
+        if let Some(folder) = copy.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(copy, content)
+    }
 }
 
 impl LoaderState {
@@ -42,11 +79,46 @@ impl LoaderState {
 
     /// True if the list is another one than `before`.
     pub(crate) fn differs(&self, before: &Self) -> bool {
-        self.list.is_some() && self.list != before.list
+        let addresses = |state: &Self| state.list.as_ref().map(|list| list.addresses);
+        self.list.is_some() && addresses(self) != addresses(before)
     }
 }
 
 impl Session {
+    /// Keeps copies of the programs and libraries of ranks in `folder`, from now on.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn copy_files_to(&mut self, folder: &Path) -> io::Result<()> {
+        self.copies = Some(Copies {
+            folder: folder.to_owned(),
+            known: BTreeSet::new(),
+        });
+        self.copy_files()
+    }
+
+    /// Copies the files that ranks have come to use.
+    pub(crate) fn copy_files(&mut self) -> io::Result<()> {
+        let Some(mut copies) = self.copies.take() else {
+            return Ok(());
+        };
+        for process in self.processes() {
+            let program =
+                self.with_kernel(process.node, |kernel, _| kernel.program(&process.process));
+            let list = self.loader_of(&process).and_then(|loader| loader.list);
+            let libraries = list.map_or_else(Vec::new, |list| list.paths);
+            for path in program.into_iter().chain(libraries) {
+                if copies.known.insert(path.clone())
+                    && let Some(content) = self.guest_file(&path)
+                {
+                    copies.write(&path, &content)?;
+                }
+            }
+        }
+        self.copies = Some(copies);
+        Ok(())
+    }
+
     /// The state of a process's loader; `None` for a static program.
     pub(crate) fn loader_of(&self, process: &NodeProcess) -> Option<LoaderState> {
         self.with_kernel(process.node, |kernel, _| {
@@ -94,8 +166,8 @@ fn entry(auxiliary: &[u8], kind: u64) -> Option<u64> {
     Some(u64::from_le_bytes(value))
 }
 
-/// A hash of the addresses of all libraries; `None` if there is no list, or while it changes.
-fn list(space: &Space<'_>, auxiliary: &[u8]) -> Option<u64> {
+/// The list of libraries; `None` if there is no list, or while it changes.
+fn list(space: &Space<'_>, auxiliary: &[u8]) -> Option<LibraryList> {
     let headers = entry(auxiliary, HEADERS)?;
     let count = entry(auxiliary, HEADER_COUNT)?;
     let all: Vec<Segment> = segments(space, headers, count).collect();
@@ -114,6 +186,7 @@ fn list(space: &Space<'_>, auxiliary: &[u8]) -> Option<u64> {
         .filter(|state| *state == 0)?;
     let mut library = space.word(debug.wrapping_add(8))?;
     let mut hasher = DefaultHasher::new();
+    let mut paths = Vec::new();
     for _ in 0..MOST {
         if library == 0 {
             break;
@@ -121,7 +194,12 @@ fn list(space: &Space<'_>, auxiliary: &[u8]) -> Option<u64> {
         // `l_addr` and `l_ld`.
         space.word(library)?.hash(&mut hasher);
         space.word(library.wrapping_add(16))?.hash(&mut hasher);
+        let path = space.text(space.word(library.wrapping_add(8))?, LONGEST);
+        paths.extend(path.filter(|path| path.starts_with('/')));
         library = space.word(library.wrapping_add(24))?;
     }
-    Some(hasher.finish())
+    Some(LibraryList {
+        addresses: hasher.finish(),
+        paths,
+    })
 }

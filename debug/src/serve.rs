@@ -171,7 +171,6 @@ fn answer(
         if acknowledges {
             stream.write_all(b"+")?;
         }
-        let t = std::time::Instant::now();
         let (replies, leaves) = match connection.execute(&packet, session, stop) {
             Outcome::Replies(replies) => (replies, false),
             Outcome::NoAcknowledgements(replies) => {
@@ -180,21 +179,6 @@ fn answer(
             }
             Outcome::Leaves(reply) => (vec![reply], true),
         };
-        if t.elapsed().as_millis() > 20 {
-            eprintln!(
-                "{} took {:?} {} {}",
-                String::from_utf8_lossy(&packet),
-                t.elapsed(),
-                replies
-                    .last()
-                    .map(|r| String::from_utf8_lossy(r).into_owned())
-                    .unwrap_or_default()
-                    .chars()
-                    .take(60)
-                    .collect::<String>(),
-                session.position_text()
-            );
-        }
         for reply in replies {
             last = encode(&reply);
             stream.write_all(&last)?;

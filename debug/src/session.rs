@@ -15,7 +15,7 @@ use belljar_trace::Event;
 use belljar_vmm::{KernelError, KernelImage};
 use belljar_workload::{GuestRoot, ProgramError};
 
-use crate::libraries::LoaderState;
+use crate::libraries::{Copies, LoaderState};
 use crate::place::Place;
 
 /// Errors of a session.
@@ -41,6 +41,9 @@ pub enum SessionError {
     /// The run cannot continue.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A program or library cannot be copied for the debugger.
+    #[error("cannot copy a library for the debugger: {0}")]
+    Copy(#[from] std::io::Error),
     /// A thread does not exist at the present position.
     #[error("thread {0} does not exist here, or its kernel has not saved its registers")]
     NoThread(u64),
@@ -79,6 +82,8 @@ pub struct Session {
     pub(crate) ranks_from: Option<Time>,
     /// The loaders of processes whose libraries the debugger has read.
     pub(crate) loaders: BTreeMap<u64, LoaderState>,
+    /// Copies of programs and libraries, if the debugger reads them from a folder.
+    pub(crate) copies: Option<Copies>,
     /// A stop that follows those for changed libraries.
     pub(crate) postponed: Option<Stop>,
     pub(crate) output: Vec<u8>,
@@ -126,6 +131,7 @@ impl Session {
             ranks_from: None,
             loaders: BTreeMap::new(),
             postponed: None,
+            copies: None,
             output: Vec::new(),
             shown: None,
         })

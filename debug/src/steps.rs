@@ -36,13 +36,13 @@ impl Session {
         stop: &AtomicBool,
     ) -> Result<Stop, SessionError> {
         if let Some(stopped) = self.postponed.take() {
-            return Ok(self.after_libraries(stopped));
+            return self.after_libraries(stopped);
         }
         if let Some(place) = self.pending.take() {
             let moved = self.goto(&place, stop)?;
             self.hear();
             let stopped = self.stop_of(&moved);
-            return Ok(self.after_libraries(stopped));
+            return self.after_libraries(stopped);
         }
         let stopped = match movement {
             Movement::Continue => self.forward(stop),
@@ -51,14 +51,14 @@ impl Session {
             Movement::ReverseStep(thread) => self.step_back(thread, stop),
         };
         self.hear();
-        Ok(self.after_libraries(stopped?))
+        self.after_libraries(stopped?)
     }
 
     /// A stop for the next process whose libraries have changed, and `stopped` after it; or `stopped` itself.
-    fn after_libraries(&mut self, stopped: Stop) -> Stop {
+    fn after_libraries(&mut self, stopped: Stop) -> Result<Stop, SessionError> {
         for process in self.processes() {
             let number = process.number();
-            let Some(before) = self.loaders.get(&number).copied() else {
+            let Some(before) = self.loaders.get(&number).cloned() else {
                 continue;
             };
             let now = self.loader_of(&process);
@@ -66,13 +66,14 @@ impl Session {
             if let (Some(now), Some(thread)) = (changed, process.process.threads.first()) {
                 self.loaders.insert(number, now);
                 self.postponed = Some(stopped);
-                return Stop {
+                self.copy_files()?;
+                return Ok(Stop {
                     thread: process.thread(thread),
                     cause: Cause::Libraries,
-                };
+                });
             }
         }
-        stopped
+        Ok(stopped)
     }
 
     /// Keeps the new output of the workload for the debugger.

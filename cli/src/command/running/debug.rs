@@ -23,9 +23,12 @@ use super::check::{read_scenario, sandbox};
 use crate::command::arguments::ScenarioArguments;
 use crate::command::output::say;
 
-/// The commands with which gdb begins; `ADDRESS` stands for the socket. The script attaches to each rank, because gdb
+/// The commands with which gdb begins; `ADDRESS` stands for the socket, `FILES` for the folder of copies. The script attaches to each rank, because gdb
 /// reads the libraries of a process when it attaches.
 const COMMANDS: &str = include_str!("debug/commands.gdb");
+
+/// The folder with copies of programs and libraries.
+const COPIES: &str = "files";
 
 /// Arguments of `belljar debug`.
 #[derive(Args)]
@@ -85,7 +88,7 @@ pub(crate) fn debug(arguments: &DebugArguments) -> Result<ExitCode> {
         ))?;
     }
     let debugger = listener.accept().context("no debugger has connected")?;
-    let served = attend(arguments, &place, plan, debugger);
+    let served = attend(arguments, &place, plan, folder.path(), debugger);
     let ended = gdb.map(end_gdb).transpose()?;
     served?;
     Ok(ended.unwrap_or(ExitCode::SUCCESS))
@@ -109,7 +112,13 @@ fn plan(arguments: &ScenarioArguments) -> Result<Plan> {
     Ok(Plan::resolve(&scenario, &path)?)
 }
 
-fn attend(arguments: &DebugArguments, place: &Place, plan: Plan, debugger: Debugger) -> Result<()> {
+fn attend(
+    arguments: &DebugArguments,
+    place: &Place,
+    plan: Plan,
+    folder: &Path,
+    debugger: Debugger,
+) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments
         .threads
@@ -123,6 +132,9 @@ fn attend(arguments: &DebugArguments, place: &Place, plan: Plan, debugger: Debug
     let mut session = Session::begin(plan, threads, sandbox.transpose()?, arguments.all_processes)?;
     let stop = Arc::new(AtomicBool::new(false));
     session.goto(place, &stop)?;
+    if arguments.port.is_none() {
+        session.copy_files_to(&folder.join(COPIES))?;
+    }
     serve(debugger, &mut session).context("the connection with the debugger failed")
 }
 
@@ -130,7 +142,10 @@ fn attend(arguments: &DebugArguments, place: &Place, plan: Plan, debugger: Debug
 fn start_gdb(folder: &Path, address: &str, commands: Option<&Path>) -> Result<Child> {
     let file = folder.join("commands");
     let mut text = std::fs::File::create(&file)?;
-    text.write_all(COMMANDS.replace("ADDRESS", address).as_bytes())?;
+    let copies = folder.join(COPIES);
+    let commands_text = COMMANDS.replace("ADDRESS", address);
+    let commands_text = commands_text.replace("FILES", &copies.display().to_string());
+    text.write_all(commands_text.as_bytes())?;
     let mut gdb = Command::new("gdb");
     gdb.args(["-q", "-nx", "-x"]).arg(&file);
     if let Some(commands) = commands {

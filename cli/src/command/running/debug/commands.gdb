@@ -4,7 +4,7 @@ set non-stop off
 set schedule-multiple on
 set breakpoint pending on
 set remotetimeout 100000
-set sysroot target:
+set sysroot FILES
 define goto
   monitor goto $arg0
   continue
@@ -20,7 +20,6 @@ document where-ranks
 Show the position in virtual time, and the MPI call of each rank.
 end
 python
-# Files of the nodes are read through the connection; gdb reports each.
 gdb.execute("target extended-remote ADDRESS", to_string=True)
 shown = gdb.selected_inferior().pid
 for number in gdb.execute("monitor processes", to_string=True).split():
