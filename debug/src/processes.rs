@@ -141,20 +141,25 @@ impl Session {
         })
     }
 
-    /// Breakpoints where the processes that the debugger has seen end.
+    /// Breakpoints where the kernels end the processes that the debugger has seen.
     pub(crate) fn exits(&self) -> Vec<Breakpoint> {
-        let exits = self.spaces.values().filter_map(|&(node, tables)| {
+        self.kernel_breakpoints("do_exit")
+    }
+
+    /// Breakpoints at a function of the kernels, for the processes that the debugger has seen.
+    pub(crate) fn kernel_breakpoints(&self, function: &str) -> Vec<Breakpoint> {
+        let all = self.spaces.values().filter_map(|&(node, tables)| {
             let layout = &self.layouts[self.image_of(node)];
             Some(Breakpoint {
                 node,
-                address: layout.function("do_exit")?,
+                address: layout.function(function)?,
                 filter: BreakFilter {
                     space: Some(tables),
                     thread: None,
                 },
             })
         });
-        exits.collect()
+        all.collect()
     }
 
     /// A thread in words: rank, node, name, and the MPI call that it is in.

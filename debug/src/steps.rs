@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use belljar_cluster::observe::timeline::{BreakFilter, Breakpoint, Moved};
 use belljar_cluster::results::stream::Stream;
+use belljar_cpu::Registers;
 use belljar_gdb::{Cause, Movement, Stop, ThreadId};
 use belljar_linux::Thread;
 use belljar_sim::Time;
@@ -15,6 +16,9 @@ use crate::processes::NodeProcess;
 use crate::registers::LiveThread;
 use crate::session::{Session, SessionError};
 
+/// Functions of the kernel: the end of a thread, and the signal for a fault of user code.
+const EXIT: &str = "do_exit";
+const FAULT: &str = "force_sig_fault";
 /// Bytes of the instruction SYSCALL.
 const SYSCALL: u64 = 2;
 /// Exits of the kernel between two instructions of a thread that are passed at most: page faults and
@@ -78,9 +82,9 @@ impl Session {
 
     /// Keeps the new output of the workload for the debugger.
     fn hear(&mut self) {
-        for (_, stream, bytes) in self.timeline.take_output() {
-            if matches!(stream, Stream::Stdout | Stream::Stderr) {
-                self.output.extend(bytes);
+        for piece in self.timeline.take_output() {
+            if matches!(piece.stream, Stream::Stdout | Stream::Stderr) {
+                self.output.extend(piece.bytes);
             }
         }
     }
@@ -98,12 +102,13 @@ impl Session {
     ) -> Result<(Moved, Stop), SessionError> {
         let mut points = self.breakpoints.clone();
         points.extend(self.exits());
+        points.extend(self.kernel_breakpoints(FAULT));
         points.extend(own);
         loop {
             self.timeline.set_breakpoints(points.clone());
             let moved = self.timeline.forward(Time::MAX, stop)?;
             if let Moved::Hit(address) = moved
-                && self.is_exit(address)
+                && self.is_function(address, EXIT)
             {
                 match self.pass_exit() {
                     Some(stopped) => return Ok((Moved::Reached, stopped)),
@@ -111,7 +116,10 @@ impl Session {
                 }
             }
             let moved = self.back_to_ranks(moved)?;
-            let stopped = self.stop_of(&moved);
+            let mut stopped = self.stop_of(&moved);
+            if matches!(moved, Moved::Hit(address) if self.is_function(address, FAULT)) {
+                stopped.cause = Cause::Signal(self.first_argument() as u8);
+            }
             return Ok((moved, stopped));
         }
     }
@@ -131,9 +139,15 @@ impl Session {
         Ok(())
     }
 
-    fn is_exit(&self, address: u64) -> bool {
+    fn is_function(&self, address: u64, name: &str) -> bool {
         let mut layouts = self.layouts.iter();
-        layouts.any(|layout| layout.function("do_exit") == Some(address))
+        layouts.any(|layout| layout.function(name) == Some(address))
+    }
+
+    /// The first argument of the function of the kernel at which a node has stopped.
+    fn first_argument(&self) -> u64 {
+        let node = self.timeline.position().node;
+        self.timeline.runner(node).node().registers().gpr[Registers::RDI]
     }
 
     /// A thread of a rank ends. A stop if it ends with an error, or if it is the last one of the last rank.
@@ -142,7 +156,7 @@ impl Session {
         let id = self.running(node)?;
         let (process, thread) = self.find(id)?;
         let is_last = process.process.threads.len() <= 1;
-        let code = self.with_kernel(node, |_, node| node.registers().gpr[7]);
+        let code = self.first_argument();
         let (signal, status) = (code & 0x7f, code >> 8 & 0xff);
         let who = match process.rank {
             Some(rank) => format!("rank {rank}"),
@@ -165,7 +179,8 @@ impl Session {
         self.shown = Some(id);
         let cause = match (signal, status) {
             (0, 0) => Cause::End,
-            _ => Cause::Stepped,
+            (0, _) => Cause::Stopped,
+            (signal, _) => Cause::Signal(signal as u8),
         };
         Some(Stop { thread: id, cause })
     }
@@ -179,7 +194,7 @@ impl Session {
             Moved::Hit(_) => Cause::Breakpoint,
             Moved::Ended(_) => Cause::End,
             Moved::Start => Cause::Start,
-            Moved::Reached => Cause::Stepped,
+            Moved::Reached => Cause::Stopped,
             Moved::Interrupted => Cause::Interrupted,
         };
         Stop { thread, cause }

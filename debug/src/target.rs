@@ -10,7 +10,7 @@ use crate::session::Session;
 
 /// The commands of `monitor`.
 const HELP: &str = "monitor where        the present position, and each rank's call\n\
-monitor goto PLACE   the next continue goes to PLACE: start, end, init, a time\n\
+monitor goto PLACE   the next stepi goes to PLACE: start, end, init, a time\n\
                      such as 1.5 ms, or a call such as rank 3, MPI_Recv #17\n\
 monitor hash         hashes of the nodes' states\n\
 monitor processes    numbers of the processes to which gdb can attach\n";
@@ -121,10 +121,11 @@ impl Target for Session {
                 let numbers = processes.iter().map(|it| format!("{}\n", it.number()));
                 numbers.collect()
             }
-            "goto" => match rest.trim().parse::<Place>() {
+            // gdb passes the quotation marks of arguments.
+            "goto" => match rest.trim().trim_matches(['"', '\'']).parse::<Place>() {
                 Ok(place) => {
                     self.pending = Some(place);
-                    "the next continue goes there\n".to_owned()
+                    "the next stepi goes there\n".to_owned()
                 }
                 Err(error) => format!("{error}\n"),
             },

@@ -18,7 +18,7 @@ use belljar_trace::Event;
 use crate::host::sandbox::Sandbox;
 use crate::plan::Plan;
 use crate::results::stream::Stream;
-use crate::run::coordinator::{Advance, Ending, Instant, Origin, Run};
+use crate::run::coordinator::{Advance, Ending, Instant, Origin, OutputPiece, Run};
 use crate::run::error::RunError;
 use crate::run::runner::{Arrival, Runner};
 
@@ -93,9 +93,9 @@ pub struct Timeline {
     /// Host time of the way since the last instant.
     since: Duration,
     end: Option<(Time, Ending)>,
-    output: Vec<(u32, Stream, Vec<u8>)>,
-    /// Outputs up to this time were passed on already.
-    heard: Time,
+    output: Vec<OutputPiece>,
+    /// Bytes of each output that were passed on already.
+    heard: BTreeMap<(u32, Stream), u64>,
     calls: Vec<Event>,
 }
 
@@ -123,7 +123,7 @@ impl Timeline {
             since: Duration::ZERO,
             end: None,
             output: Vec::new(),
-            heard: start,
+            heard: BTreeMap::new(),
             calls: Vec::new(),
         })
     }
@@ -159,8 +159,8 @@ impl Timeline {
             .runner(node)
     }
 
-    /// Outputs of nodes since the last call that were not passed on before: node, stream, bytes.
-    pub fn take_output(&mut self) -> Vec<(u32, Stream, Vec<u8>)> {
+    /// Outputs of nodes since the last call that were not passed on before.
+    pub fn take_output(&mut self) -> Vec<OutputPiece> {
         std::mem::take(&mut self.output)
     }
 
@@ -194,6 +194,7 @@ impl Timeline {
             let goal = self.run()?.reachable((now + self.span).min(until));
             let advanced = self.confined(|run| run.advance(goal, stop))?;
             if let Some((first, address)) = self.first_arrival() {
+                self.hear();
                 self.at = first;
                 self.settled = self.origin.plan.nodes == 1;
                 return Ok(Moved::Hit(address));
@@ -203,7 +204,7 @@ impl Timeline {
                 Advance::Interrupted => self.run()?.now().max(now),
                 Advance::Ended(_) => self.run()?.now(),
             };
-            self.hear(time);
+            self.hear();
             self.at = position(self.run()?, time, 0);
             self.settled = true;
             match advanced {
@@ -371,7 +372,7 @@ impl Timeline {
             let advanced = self.confined(|run| run.advance(goal, &never))?;
             let is_over = matches!(advanced, Advance::Ended(_));
             let reached = if is_over { self.run()?.now() } else { goal };
-            self.hear(reached);
+            self.hear();
             self.at = position(self.run()?, reached, 0);
             self.settled = true;
             if let Advance::Ended(ending) = advanced {
@@ -543,16 +544,24 @@ impl Timeline {
         })
     }
 
-    /// Keeps the outputs of nodes up to `time`, if they were not passed on before.
-    fn hear(&mut self, time: Time) {
+    /// Keeps the calls and the new outputs of nodes.
+    fn hear(&mut self) {
         let Some(run) = &mut self.run else {
             return;
         };
         self.calls.extend(run.take_calls());
-        let output = run.take_output();
-        if time > self.heard {
-            self.output.extend(output);
-            self.heard = time;
+        for mut piece in run.take_output() {
+            let heard = self.heard.entry((piece.node, piece.stream)).or_default();
+            let end = piece.start + piece.bytes.len() as u64;
+            let known = heard
+                .saturating_sub(piece.start)
+                .min(piece.bytes.len() as u64);
+            if *heard >= piece.start && end > *heard {
+                piece.bytes.drain(..known as usize);
+                piece.start = *heard;
+                *heard = end;
+                self.output.push(piece);
+            }
         }
     }
 

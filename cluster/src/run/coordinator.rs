@@ -58,6 +58,7 @@ pub use prepare::Setup;
 pub(crate) use prepare::instant::{Instant, Origin};
 use standstill::Standstill;
 pub(crate) use steps::Advance;
+pub use steps::OutputPiece;
 
 /// Sleep of a run that only waits for input.
 const NAP: Duration = Duration::from_millis(10);

@@ -340,6 +340,8 @@ impl Connection {
         match stop.cause {
             Cause::Breakpoint if self.tells_breakpoints => stopped(TRAPPED, "swbreak:;"),
             Cause::Breakpoint | Cause::Stepped => stopped(TRAPPED, ""),
+            Cause::Stopped => stopped(0, ""),
+            Cause::Signal(number) => stopped(signal(number), ""),
             Cause::Interrupted => stopped(INTERRUPTED, ""),
             Cause::Libraries => stopped(TRAPPED, "library:;"),
             Cause::Start => stopped(TRAPPED, "replaylog:begin;"),
@@ -374,6 +376,17 @@ impl Connection {
             || REFUSED.into(),
             |document| part(&document, offset, length),
         )
+    }
+}
+
+/// The number in the protocol of a signal of Linux.
+fn signal(number: u8) -> u8 {
+    match number {
+        7 => 10,
+        10 => 30,
+        12 => 31,
+        31 => 12,
+        number => number,
     }
 }
 

@@ -40,8 +40,12 @@ pub enum Movement {
 pub enum Cause {
     /// The thread is at a breakpoint.
     Breakpoint,
-    /// The thread was stepped, or the movement ended for another reason.
+    /// The thread was stepped.
     Stepped,
+    /// The movement ended for another reason.
+    Stopped,
+    /// The thread has received a signal, by its number on Linux.
+    Signal(u8),
     /// The debugger interrupted the movement.
     Interrupted,
     /// The libraries of the thread's process have changed. The next movement ends at once, with the reason for this stop.

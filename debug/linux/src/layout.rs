@@ -92,7 +92,7 @@ pub struct Layout {
 }
 
 /// Functions of the kernel at which debuggers stop.
-const FUNCTIONS: [&str; 1] = ["do_exit"];
+const FUNCTIONS: [&str; 2] = ["do_exit", "force_sig_fault"];
 
 impl Layout {
     /// Finds the positions in the unpacked kernel `vmlinux`.
@@ -100,7 +100,7 @@ impl Layout {
     /// # Errors
     /// See [`LayoutError`].
     pub fn of(vmlinux: &[u8]) -> Result<Self, LayoutError> {
-        const NAMES: [&str; 7] = [
+        const NAMES: [&str; 8] = [
             "init_task",
             "init_top_pgt",
             "__per_cpu_offset",
@@ -108,6 +108,7 @@ impl Layout {
             "current_task",
             "page_offset_base",
             "do_exit",
+            "force_sig_fault",
         ];
         let known = KernelSymbols::positions(vmlinux, &NAMES);
         let variable = |name: &'static str| {
@@ -146,7 +147,8 @@ impl Layout {
         })
     }
 
-    /// The address of a function of the kernel at which debuggers stop: `do_exit`.
+    /// The address of a function of the kernel at which debuggers stop: `do_exit`, and `force_sig_fault`, which sends a
+    /// signal for a fault of user code.
     pub fn function(&self, name: &str) -> Option<u64> {
         self.functions.get(name).copied()
     }

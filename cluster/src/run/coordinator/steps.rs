@@ -13,6 +13,19 @@ use crate::results::stream::Stream;
 use crate::run::ending::Ending;
 use crate::run::error::RunError;
 
+/// A part of a node's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputPiece {
+    /// The node.
+    pub node: u32,
+    /// The output.
+    pub stream: Stream,
+    /// Bytes of the output before this part.
+    pub start: u64,
+    /// The part.
+    pub bytes: Vec<u8>,
+}
+
 /// The result of [`Run::advance`].
 #[derive(Debug)]
 pub(crate) enum Advance {
@@ -110,13 +123,21 @@ impl Run {
         calls
     }
 
-    /// The nodes' outputs since the last call: node, stream, bytes.
-    pub(crate) fn take_output(&mut self) -> Vec<(u32, Stream, Vec<u8>)> {
+    /// The nodes' outputs since the last call.
+    pub(crate) fn take_output(&mut self) -> Vec<OutputPiece> {
         let mut output = Vec::new();
         for mut runner in self.workers.runners() {
-            let index = runner.index;
-            let taken = runner.take_relayed().into_iter();
-            output.extend(taken.map(|(stream, bytes)| (index, stream, bytes)));
+            let node = runner.index;
+            for (stream, bytes) in runner.take_relayed() {
+                let end = runner.logs.lengths()[stream.number()];
+                let start = end.saturating_sub(bytes.len() as u64);
+                output.push(OutputPiece {
+                    node,
+                    stream,
+                    start,
+                    bytes,
+                });
+            }
         }
         output
     }

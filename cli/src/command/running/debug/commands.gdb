@@ -7,7 +7,7 @@ set remotetimeout 100000
 set sysroot FILES
 define goto
   monitor goto $arg0
-  continue
+  stepi
 end
 document goto
 Move to a position of the run, forwards or backwards.
