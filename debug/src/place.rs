@@ -1,15 +1,20 @@
 //! Positions of a run by words: `start`, `end`, `1.25 ms`, `rank 3, MPI_Recv #17`.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 
 use belljar_cluster::observe::timeline::Moved;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_mpi::FUNCTIONS;
 use belljar_sim::{Span, Time};
+use belljar_trace::Event;
 
 use crate::session::{Session, SessionError};
-use std::sync::atomic::AtomicBool;
 
+/// Virtual time between two looks at the processes: before ranks begin, and then.
+const COARSE: Span = Span::from_ms(20);
+const FINE: Span = Span::from_ms(1);
 /// The functions after which a rank has initialized MPI.
 const INIT: [&str; 2] = ["MPI_Init", "MPI_Init_thread"];
 
@@ -89,16 +94,20 @@ impl Session {
     pub fn goto(&mut self, place: &Place, stop: &AtomicBool) -> Result<Moved, SessionError> {
         match place {
             Place::Start => {
-                let start = self.timeline.start();
-                Ok(self.timeline.goto_time(start)?)
+                if self.shows_all {
+                    let start = self.timeline.start();
+                    return Ok(self.timeline.goto_time(start)?);
+                }
+                self.find_ranks(Time::MAX, stop)?;
+                let first = self.ranks_from.unwrap_or(self.timeline.start());
+                Ok(self.timeline.goto_time(first)?)
             }
             Place::End => self.goto_end(stop),
             Place::At(time) => {
-                if self.ranks_from.is_none() {
-                    let until = *time;
-                    self.follow_calls(stop, |session, _| {
-                        (session.timeline.position().time >= until).then_some(())
-                    })?;
+                self.find_ranks(*time, stop)?;
+                let first = self.ranks_from.filter(|first| first <= time);
+                if first.is_none() && !self.shows_all {
+                    return Err(SessionError::NoRanks(*time));
                 }
                 Ok(self.timeline.goto_time(*time)?)
             }
@@ -109,6 +118,18 @@ impl Session {
                 number,
             } => self.goto_call(*rank, function, *number, stop),
         }
+    }
+
+    /// Runs from the start until there are ranks, to `until` at most.
+    fn find_ranks(&mut self, until: Time, stop: &AtomicBool) -> Result<(), SessionError> {
+        if self.ranks_from.is_some() {
+            return Ok(());
+        }
+        self.follow_calls(stop, |session, _| {
+            let is_over = session.timeline.position().time >= until;
+            (is_over || session.ranks_from.is_some()).then_some(())
+        })?;
+        Ok(())
     }
 
     /// Moves to the last position at which a rank exists; without ranks, to the end of the run.
@@ -125,20 +146,19 @@ impl Session {
     }
 
     fn goto_initialized(&mut self, stop: &AtomicBool) -> Result<Moved, SessionError> {
-        let mut done = std::collections::BTreeSet::new();
+        let mut done = BTreeSet::new();
         let found = self.follow_calls(stop, |session, calls| {
             for call in calls {
                 if INIT.contains(&name_of(call.function)) {
                     done.insert((call.node, call.process));
                 }
             }
-            let ranks = session.job_size()?;
-            let is_last = |call: &belljar_trace::Event| INIT.contains(&name_of(call.function));
+            let is_last = |call: &Event| INIT.contains(&name_of(call.function));
             let last = calls.iter().filter(|call| is_last(call));
             let last = last
                 .filter_map(|call| Some((call.node, call.exit?)))
                 .max_by_key(|it| it.1);
-            last.filter(|_| done.len() as u64 >= ranks)
+            last.filter(|_| session.ranks > 0 && done.len() as u64 >= session.ranks)
         })?;
         match found {
             Some((node, cycle)) => self.goto_cycle(node, cycle),
@@ -174,7 +194,11 @@ impl Session {
             open.nth(left as usize).map(|call| (call.node, call.entry))
         });
         match open {
-            Some((node, cycle)) => self.goto_cycle(node, cycle),
+            Some((node, cycle)) => {
+                let moved = self.goto_cycle(node, cycle)?;
+                self.show_rank(rank, node);
+                Ok(moved)
+            }
             None => Err(SessionError::NoCall {
                 rank,
                 function: function.to_owned(),
@@ -184,23 +208,38 @@ impl Session {
         }
     }
 
+    /// Shows the first thread of a rank.
+    fn show_rank(&mut self, rank: u32, node: u32) {
+        let processes = self.rank_processes();
+        let mut own = processes
+            .iter()
+            .filter(|process| process.rank == Some(rank) && process.node == node);
+        self.shown = own.next().and_then(|process| {
+            let first = process.process.threads.first()?;
+            Some(process.thread(first))
+        });
+    }
+
     /// Runs from the start, and passes the calls of each part to `find` until it returns a result.
     fn follow_calls<T>(
         &mut self,
         stop: &AtomicBool,
-        mut find: impl FnMut(&mut Self, &[belljar_trace::Event]) -> Option<T>,
+        mut find: impl FnMut(&mut Self, &[Event]) -> Option<T>,
     ) -> Result<Option<T>, SessionError> {
-        const PART: Span = Span::from_ms(20);
         let start = self.timeline.start();
         self.timeline.goto_time(start)?;
         self.timeline.set_breakpoints(Vec::new());
+        let mut part = COARSE;
         loop {
-            let until = self.timeline.position().time + PART;
-            let moved = self.timeline.forward(until, stop)?;
-            if self.ranks_from.is_none() && !self.rank_processes().is_empty() {
-                self.ranks_from = Some(self.timeline.position().time);
-                self.processes();
+            let before = self.timeline.position().time;
+            let moved = self.timeline.forward(before + part, stop)?;
+            if self.ranks_from.is_none() && self.has_mpi() && part == COARSE {
+                // Ranks began in this part, and may have ended.
+                part = FINE;
+                self.timeline.goto_time(before)?;
+                continue;
             }
+            self.note_ranks();
             let mut calls = self.timeline.take_calls();
             calls.sort_by_key(|call| (call.node, call.process, call.entry));
             if let Some(found) = find(self, &calls) {
@@ -210,6 +249,28 @@ impl Session {
                 return Ok(None);
             }
         }
+    }
+
+    /// True if a process of any node has begun to use MPI.
+    fn has_mpi(&self) -> bool {
+        let mut nodes = 0..self.timeline.plan().nodes;
+        nodes.any(|node| {
+            let runner = self.timeline.runner(node);
+            let tracer = runner.tracer();
+            tracer.is_some_and(|tracer| !tracer.processes().is_empty())
+        })
+    }
+
+    /// Notes the ranks of the present position.
+    fn note_ranks(&mut self) {
+        if self.rank_processes().is_empty() {
+            return;
+        }
+        // The debugger's numbers of processes are known from now on.
+        self.processes();
+        self.ranks = self.ranks.max(self.job_size().unwrap_or(0));
+        let now = self.timeline.position().time;
+        self.ranks_from.get_or_insert(now);
     }
 
     /// Moves to a cycle of a node's clock.

@@ -44,6 +44,9 @@ pub enum SessionError {
     /// A program or library cannot be copied for the debugger.
     #[error("cannot copy a library for the debugger: {0}")]
     Copy(#[from] std::io::Error),
+    /// No rank has started by then.
+    #[error("no rank has started by {0}; give a later time, or start, or add --all-processes")]
+    NoRanks(Time),
     /// A thread does not exist at the present position.
     #[error("thread {0} does not exist here, or its kernel has not saved its registers")]
     NoThread(u64),
@@ -80,6 +83,8 @@ pub struct Session {
     pub(crate) pending: Option<Place>,
     /// A time from which on there are ranks, close to their start.
     pub(crate) ranks_from: Option<Time>,
+    /// The largest number of ranks that a launcher has named; 0 before.
+    pub(crate) ranks: u64,
     /// The loaders of processes whose libraries the debugger has read.
     pub(crate) loaders: BTreeMap<u64, LoaderState>,
     /// Copies of programs and libraries, if the debugger reads them from a folder.
@@ -129,6 +134,7 @@ impl Session {
             breakpoints: Vec::new(),
             pending: None,
             ranks_from: None,
+            ranks: 0,
             loaders: BTreeMap::new(),
             postponed: None,
             copies: None,

@@ -43,10 +43,24 @@ impl Session {
             return self.after_libraries(stopped);
         }
         if let Some(place) = self.pending.take() {
-            let moved = self.goto(&place, stop)?;
+            let here = self.timeline.position();
+            let gone = self.goto(&place, stop);
             self.hear();
-            let stopped = self.stop_of(&moved);
-            return self.after_libraries(stopped);
+            let moved = match gone {
+                Ok(moved) => moved,
+                Err(error) => {
+                    self.timeline.goto(here)?;
+                    return Err(error);
+                }
+            };
+            let thread = self.current_thread();
+            let cause = if matches!(moved, Moved::Ended(_)) {
+                Cause::End
+            } else {
+                Cause::Stopped
+            };
+            self.shown = Some(thread);
+            return self.after_libraries(Stop { thread, cause });
         }
         let stopped = match movement {
             Movement::Continue => self.forward(stop),

@@ -22,6 +22,7 @@ use clap::Args;
 use super::check::{read_scenario, sandbox};
 use crate::command::arguments::ScenarioArguments;
 use crate::command::output::say;
+use crate::command::terminal::interrupt;
 
 /// The commands with which gdb begins; `ADDRESS` stands for the socket, `FILES` for the folder of copies. The script attaches to each rank, because gdb
 /// reads the libraries of a process when it attaches.
@@ -154,6 +155,7 @@ fn start_gdb(folder: &Path, address: &str, commands: Option<&Path>) -> Result<Ch
         }
         gdb.args(["-batch", "-x"]).arg(commands);
     }
+    interrupt::leave_to_child();
     gdb.spawn().context(
         "cannot start gdb; install Debian's package gdb, or connect another debugger with --port",
     )
