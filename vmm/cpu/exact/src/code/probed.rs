@@ -78,11 +78,14 @@ impl ProbedCode {
         })
     }
 
-    /// Distance in bytes from `physical` to the next probe after it in its page, if there is one.
-    pub(crate) fn bytes_to_next(&self, physical: u64) -> Option<usize> {
-        let places = self.pages.get(&(physical / PAGE_SIZE))?;
+    /// Distances in bytes from `physical` to the places after it in its page, ascending.
+    pub(crate) fn bytes_to_next(&self, physical: u64) -> impl Iterator<Item = usize> {
+        let places = self.pages.get(&(physical / PAGE_SIZE));
+        let places = places.map_or(&[][..], |places| places);
         let offset = (physical % PAGE_SIZE) as u16;
         let next = places.partition_point(|place| place.0 <= offset);
-        Some(usize::from(places.get(next)?.0 - offset))
+        places[next..]
+            .iter()
+            .map(move |place| usize::from(place.0 - offset))
     }
 }

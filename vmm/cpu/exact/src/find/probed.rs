@@ -166,11 +166,14 @@ impl ExactVcpu {
         bytes: &[u8],
         limit: usize,
     ) -> Option<GuestBlock> {
-        let left = self.store.probed.bytes_to_next(physical)?;
-        match decode(rip, bytes.get(..left)?, limit, &self.features_now()) {
-            Decoded::Block(block) => Some(block),
-            Decoded::Crosses => None,
-        }
+        let mut places = self.store.probed.bytes_to_next(physical);
+        places.find_map(
+            |left| match decode(rip, bytes.get(..left)?, limit, &self.features_now()) {
+                Decoded::Block(block) => Some(block),
+                // The place is in the first instruction; the next one may not be.
+                Decoded::Crosses => None,
+            },
+        )
     }
 
     /// As [`decode_to_probe`](Self::decode_to_probe), for bytes in RAM.
@@ -180,7 +183,7 @@ impl ExactVcpu {
         physical: u64,
         limit: usize,
     ) -> Option<GuestBlock> {
-        self.store.probed.bytes_to_next(physical)?;
+        self.store.probed.bytes_to_next(physical).next()?;
         let mut bytes = [0; MAX_INSTRUCTIONS * MAX_BYTES];
         let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
         let left = in_page.min(limit * MAX_BYTES);

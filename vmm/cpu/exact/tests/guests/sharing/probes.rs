@@ -291,15 +291,24 @@ fn a_breakpoint_stops_before_every_arrival_in_its_mapping() {
             // Code of the page exists, from another mapping.
             begin(&mut guest, PLACES[1]);
             run(&mut guest, AT_ONCE, false);
-            assert!(guest.vcpu.set_breakpoints(&[PLACES[0] + at]));
+            // The first one is in the middle of an instruction, or of no code: it is never reached.
+            assert!(
+                guest
+                    .vcpu
+                    .set_breakpoints(&[PLACES[0] + at - 1, PLACES[0] + at])
+            );
             begin(&mut guest, PLACES[1]);
             assert_eq!(run(&mut guest, step, false).returned, []);
             begin(&mut guest, PLACES[0]);
             let seen = run(&mut guest, step, false);
-            let stops: Vec<u64> = seen.returned.iter().map(|(_, at)| at.rip).collect();
+            let here = seen
+                .returned
+                .iter()
+                .filter(|(_, it)| it.rip == PLACES[0] + at);
+            let counts = (here.count(), seen.returned.len());
             assert_eq!(
-                stops,
-                vec![PLACES[0] + at; ROUNDS as usize],
+                counts,
+                (ROUNDS as usize, ROUNDS as usize),
                 "{at:#x}, step {step}"
             );
             assert_eq!(seen.probed.len(), ROUNDS as usize);
