@@ -1,6 +1,7 @@
 //! A run and its present position.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use belljar_cluster::host::sandbox::Sandbox;
 use belljar_cluster::observe::timeline::{Breakpoint, Moved, Timeline};
@@ -17,6 +18,9 @@ use belljar_workload::{GuestRoot, ProgramError};
 
 use crate::libraries::{Copies, LoaderState};
 use crate::place::Place;
+
+/// Most ends of processes that are passed on the way back to the last rank.
+const MOST_ENDS: u32 = 64;
 
 /// Errors of a session.
 #[derive(Debug, thiserror::Error)]
@@ -204,8 +208,14 @@ impl Session {
             return Ok(moved);
         }
         self.timeline.set_breakpoints(self.exits());
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        self.timeline.backward(&stop)?;
+        let stop = AtomicBool::new(false);
+        // Other processes may have the page tables of former ranks.
+        for _ in 0..MOST_ENDS {
+            let back = self.timeline.backward(&stop)?;
+            if back == Moved::Start || !self.rank_processes().is_empty() {
+                break;
+            }
+        }
         Ok(moved)
     }
 }
