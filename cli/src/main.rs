@@ -61,6 +61,13 @@ enum Command {
     /// The exit code is 1 if a run failed.
     #[command(after_help = "Example: belljar explore --compare stdout -np 4 ./solver")]
     Explore(command::running::explore::ExploreArguments),
+    /// Repeat a run under gdb, with its ranks as processes, forwards and backwards.
+    ///
+    /// Nothing in the run changes; memory and registers are read only.
+    #[command(
+        after_help = "Example: belljar debug belljar-runs/solver --at 'rank 3, MPI_Recv #17'"
+    )]
+    Debug(command::running::debug::DebugArguments),
     /// Run an unmodified batch script with #SBATCH lines.
     SbatchScript(command::running::batch::BatchArguments),
     /// Write a scenario to start from.
@@ -182,6 +189,7 @@ fn main() -> ExitCode {
         Command::Mpirun(arguments) => command::running::mpirun::mpirun(&arguments),
         Command::CheckMpi(arguments) => command::running::check_mpi::check_mpi(&arguments),
         Command::Explore(arguments) => command::running::explore::explore(&arguments),
+        Command::Debug(arguments) => command::running::debug::debug(&arguments),
         Command::SbatchScript(arguments) => command::running::batch::sbatch_script(&arguments),
         Command::New(arguments) => command::running::new::new(&arguments),
         Command::Submit(arguments) => command::running::submit::submit(&arguments),

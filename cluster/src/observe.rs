@@ -15,5 +15,7 @@ pub mod keyboard;
 pub mod monitor;
 /// The progress line of a run.
 pub mod progress;
+/// A run whose positions can be reached forwards and backwards.
+pub mod timeline;
 /// A node's state at given instructions while it runs.
 pub mod watch;

@@ -227,6 +227,11 @@ impl Packs {
         self.0.insert(number, file);
     }
 
+    /// Removes all packs but those in `used`.
+    pub fn retain(&mut self, used: &BTreeMap<u32, u64>) {
+        self.0.retain(|pack, _| used.contains_key(pack));
+    }
+
     /// The numbers of all packs.
     pub fn numbers(&self) -> BTreeSet<u32> {
         self.0.keys().copied().collect()

@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 use belljar_cpu::{
     CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Probed, Probes, Registers,
-    SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
+    StateItem, SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
 };
 use belljar_devices::virtio::NetCounters;
 use belljar_sim::{Frequency, Time};
@@ -329,6 +329,22 @@ impl Node {
         self.current().vcpu.system()
     }
 
+    /// General registers of processor `vcpu`; `None` if there is no such processor.
+    pub fn registers_of(&self, vcpu: u32) -> Option<Registers> {
+        Some(self.processors.get(vcpu as usize)?.vcpu.registers())
+    }
+
+    /// Segments, tables and control registers of processor `vcpu`; `None` if there is no such processor.
+    pub fn system_of(&self, vcpu: u32) -> Option<SystemRegisters> {
+        Some(self.processors.get(vcpu as usize)?.vcpu.system())
+    }
+
+    /// The whole state of processor `vcpu` that can become visible to the guest; empty if there is no such processor.
+    pub fn state_of(&self, vcpu: u32) -> Vec<StateItem> {
+        let processor = self.processors.get(vcpu as usize);
+        processor.map_or_else(Vec::new, |it| it.vcpu.state())
+    }
+
     /// The sum of the engines' reports.
     pub fn engine_report(&self) -> EngineReport {
         let mut sum = EngineReport::default();
@@ -351,6 +367,13 @@ impl Node {
     pub fn watch_return(&mut self, target: u64) -> bool {
         // Processors of a node share their code, and so its watches.
         self.current_mut().vcpu.watch_return(target)
+    }
+
+    /// Stops the node with [`NodeStop::Return`] before every instruction at one of these linear addresses, in all
+    /// address spaces; they replace all earlier ones. The guest's behaviour does not change. Returns false if the
+    /// engine has no breakpoints.
+    pub fn set_breakpoints(&mut self, addresses: &[u64]) -> bool {
+        self.current_mut().vcpu.set_breakpoints(addresses)
     }
 
     /// Removes all watches of return addresses.

@@ -20,6 +20,8 @@ pub(crate) mod check_mpi;
 pub(in crate::command) mod conclusion;
 /// `belljar explore`: other orders of a job's messages.
 pub(crate) mod explore;
+/// `belljar debug`: a run under gdb, forwards and backwards.
+pub(crate) mod debug;
 /// `belljar watch` and `belljar console`.
 pub(crate) mod look;
 /// `belljar mpirun`: a program of the user's own on nodes, without a scenario.

@@ -47,13 +47,18 @@ mod prepare;
 mod restored;
 /// Detection of runs in which no node advances.
 mod standstill;
+/// Turns of a run for a debugger.
+mod steps;
 
 use checkpoint::Checkpointer;
 pub use checkpoint::Checkpoints;
 use collect::Collection;
 use others::Others;
 pub use prepare::Setup;
+pub(crate) use prepare::instant::{Instant, Origin};
 use standstill::Standstill;
+pub(crate) use steps::Advance;
+pub use steps::OutputPiece;
 
 /// Sleep of a run that only waits for input.
 const NAP: Duration = Duration::from_millis(10);
@@ -71,6 +76,8 @@ pub struct Run {
     now: Time,
     /// Virtual time of its start here.
     begun_at: Time,
+    /// The time that no node passes for a debugger's sake.
+    hold: Time,
     closing: Closing,
     mailbox: Option<Arc<Mailbox>>,
     /// The other hosts, if any.

@@ -78,6 +78,14 @@ pub enum RunError {
     /// The exchange with other hosts failed.
     #[error(transparent)]
     Hosts(#[from] ExchangeError),
+    /// A position is not on the run's timeline.
+    #[error("the run has no position with {instructions} retired instructions of node {node}")]
+    NoPosition {
+        /// Number of the node.
+        node: u32,
+        /// Its instructions there.
+        instructions: u64,
+    },
     /// The links' figures cannot be written.
     #[error("cannot write {LINKS_FILE}: {0}")]
     Links(io::Error),

@@ -18,6 +18,8 @@ use crate::run::stopwatch::Stopwatch;
 
 /// Requests for a node's files after the end of the run.
 mod asked;
+/// Stops of a node for a debugger.
+mod breaks;
 /// Passes a node's MPI calls to its tracer.
 mod calls;
 /// The destination of one output of a node.
@@ -29,6 +31,8 @@ mod profile;
 /// A node's state and the related state of the host, saved and restored.
 mod saved;
 
+pub use breaks::BreakFilter;
+pub(crate) use breaks::{Arrival, Breaks};
 pub use console::ConsoleLog;
 pub(crate) use console::write_lines;
 pub(crate) use logs::{Lengths, Logs, named};
@@ -80,6 +84,7 @@ pub struct Runner {
     busy: Stopwatch,
     /// Latest end of its last turn.
     limit: Time,
+    pub(crate) breaks: Breaks,
     /// Instructions that it had retired before its start here.
     before: u64,
     /// Instructions that it retired here before its init had finished, and their host time.
@@ -109,6 +114,7 @@ impl Runner {
             panicked: None,
             busy: Stopwatch::default(),
             limit: Time::ZERO,
+            breaks: Breaks::default(),
         }
     }
 
@@ -224,15 +230,22 @@ impl Runner {
     }
 
     fn run_on(&mut self, limit: Time, echo: Span) -> Result<bool, NodeError> {
+        if self.breaks.is_halted() {
+            return Ok(true);
+        }
         if self.node.run_undisturbed(limit)? {
             return Ok(false);
         }
-        while self.ended.is_none() {
+        while self.ended.is_none() && !self.breaks.is_halted() {
             match self.node.run_ahead(limit, echo)? {
                 NodeStop::Limit => break,
                 NodeStop::Magic { at, vcpu } => self.magic(at, vcpu),
                 NodeStop::Probe { probe, vcpu } => self.probe(probe, vcpu),
-                NodeStop::Return { at, .. } => self.returned(at),
+                NodeStop::Return { at, .. } => {
+                    self.arrive();
+                    self.returned(at);
+                }
+                NodeStop::Paused if self.halts_here() => {}
                 NodeStop::Paused => self.look(),
                 NodeStop::Sample {
                     number,

@@ -6,6 +6,7 @@ mod bisect;
 mod boot;
 mod checkpoint;
 mod containers;
+mod debug;
 mod determinism;
 mod digests;
 mod explore;

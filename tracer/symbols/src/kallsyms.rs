@@ -40,6 +40,18 @@ impl KernelSymbols {
         Some(Self { functions })
     }
 
+    /// Returns the addresses of the functions and variables `names`, as far as the kernel `vmlinux` has them. Addresses
+    /// of variables of each processor are offsets.
+    pub fn positions<'n>(vmlinux: &[u8], names: &[&'n str]) -> BTreeMap<&'n str, u64> {
+        let tables = Tables::find(vmlinux);
+        let symbols = tables.iter().flat_map(Tables::symbols);
+        let named = symbols.filter_map(|(address, _, name)| {
+            let wanted = names.iter().find(|wanted| **wanted == name)?;
+            Some((*wanted, address))
+        });
+        named.collect()
+    }
+
     /// Returns the function at `address`: of several with the same start, the first in the table.
     pub fn function(&self, address: u64) -> Option<&str> {
         let after = self

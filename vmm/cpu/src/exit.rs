@@ -79,7 +79,8 @@ pub enum Exit {
         /// The probe's number.
         probe: u32,
     },
-    /// User code reached an address watched with [`Vcpu::watch_return`](crate::Vcpu::watch_return);
+    /// The guest reached an address watched with [`Vcpu::watch_return`](crate::Vcpu::watch_return)
+    /// or [`Vcpu::set_breakpoints`](crate::Vcpu::set_breakpoints);
     /// the instruction there has not been executed. The exit may repeat if an interrupt or a fault
     /// comes first.
     Return {

@@ -249,6 +249,14 @@ pub trait Vcpu {
     /// Removes all watches of return addresses.
     fn forget_returns(&mut self) {}
 
+    /// Makes runs return [`Exit::Return`] before every instruction at one of these linear addresses, for a debugger;
+    /// they replace all earlier ones. They apply in all address spaces: to user code, or in the upper half to the
+    /// kernel. Returns false if this engine has no breakpoints.
+    fn set_breakpoints(&mut self, addresses: &[u64]) -> bool {
+        let _ = addresses;
+        false
+    }
+
     /// The processor's state at the probe of the last [`Exit::Probe`].
     fn probed(&self) -> Option<Probed> {
         None

@@ -37,6 +37,9 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// The active deferral.
 static DEFERRED: Mutex<Option<Flags>> = Mutex::new(None);
 
+/// True while Ctrl-C is for a child process in the terminal.
+static CHILD: AtomicBool = AtomicBool::new(false);
+
 #[derive(Clone, Debug)]
 struct Flags {
     stop: Arc<AtomicBool>,
@@ -83,7 +86,15 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
+/// Leaves Ctrl-C to a child process that has the terminal, until the end of this program.
+pub(crate) fn leave_to_child() {
+    CHILD.store(true, Ordering::Relaxed);
+}
+
 fn received(signal: i32) {
+    if signal == SIGINT && CHILD.load(Ordering::Relaxed) {
+        return;
+    }
     LAST.store(signal, Ordering::Relaxed);
     let flags = deferred().clone();
     let Some(flags) = flags else {

@@ -57,7 +57,8 @@ impl Run {
     /// The time that no node passes for now.
     pub(super) fn cap(&self) -> Time {
         let cut = self.others.as_ref().map(|others| others.cuts.next);
-        cut.map_or(self.closing.cap(), |cut| cut.min(self.closing.cap()))
+        let cap = self.closing.cap().min(self.hold);
+        cut.map_or(cap, |cut| cut.min(cap))
     }
 
     /// Makes a checkpoint, after all nodes of all hosts have reached its time.

@@ -30,6 +30,8 @@ use crate::run::runner::{KeepError, Lengths, Logs, Runner};
 
 /// Assembly of a run from prepared nodes.
 mod assembly;
+/// The state of a run between two rounds, in memory.
+pub(crate) mod instant;
 
 /// Open files of a run besides its nodes' consoles, with a margin.
 const SPARE_FILES: u64 = 1024;

@@ -13,7 +13,7 @@ use belljar_vmm::{Node, NodeError, NodeStop};
 use serde::{Deserialize, Serialize};
 
 use super::profile::ProfilerState;
-use super::{Lengths, Logs, Runner};
+use super::{Breaks, Lengths, Logs, Runner};
 use crate::observe::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
 use crate::results::run_directory::{RunDirectory, RunDirectoryError};
 use crate::results::stream::Stream;
@@ -140,6 +140,7 @@ impl Runner {
         let mut runner = Self {
             profiler: None,
             limit: Time::ZERO,
+            breaks: Breaks::default(),
             before: node.retired(),
             booting: Default::default(),
             index,

@@ -3,6 +3,7 @@
 //! Files, threads and the network exist before the first round. Called by `prepare`.
 
 use belljar_fabric::Distances;
+use belljar_sim::Time;
 use belljar_vmm::KeptPages;
 
 use super::super::checkpoint::{PageKeeper, due_behind};
@@ -119,6 +120,7 @@ impl Setup<'_> {
             recorder: begun.recorder,
             now: begun.now,
             begun_at: begun.first,
+            hold: Time::MAX,
             closing: begun.closing,
             mailbox: None,
             checkpointer,

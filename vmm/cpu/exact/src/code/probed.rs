@@ -15,17 +15,38 @@ pub(crate) struct ProbedCode {
     pub(crate) pages: BTreeMap<u64, Box<[(u16, u32)]>>,
     /// Return addresses of traced calls.
     pub(crate) returns: BTreeSet<u64>,
+    /// A debugger's breakpoints: linear addresses, in all address spaces.
+    pub(crate) breakpoints: BTreeSet<u64>,
 }
+
+/// The number of a place with a breakpoint and without a probe.
+pub(crate) const BREAKPOINT: u32 = u32::MAX;
 
 impl ProbedCode {
     /// True if there are probes or watched return addresses.
     pub(crate) fn is_active(&self) -> bool {
-        self.set.is_some() || !self.returns.is_empty()
+        self.set.is_some() || !self.returns.is_empty() || !self.breakpoints.is_empty()
     }
 
-    /// True if there are probes in a kernel.
+    /// True if there are probes or breakpoints in a kernel.
     pub(crate) fn has_kernel(&self) -> bool {
-        self.set.as_ref().is_some_and(|set| set.has_kernel())
+        let broken = self.breakpoints.last().is_some_and(|at| at >> 63 != 0);
+        broken || self.set.as_ref().is_some_and(|set| set.has_kernel())
+    }
+
+    /// The places that the page at `linear`, number `number` in RAM, lacks for its breakpoints, together with
+    /// those that it has; `None` if it lacks none.
+    pub(crate) fn with_breakpoints(&self, number: u64, linear: u64) -> Option<Box<[(u16, u32)]>> {
+        let known = self.pages.get(&number);
+        let mut places: Vec<(u16, u32)> = known.map_or_else(Vec::new, |known| known.to_vec());
+        let before = places.len();
+        for at in self.breakpoints.range(linear..=linear | (PAGE_SIZE - 1)) {
+            let offset = (at % PAGE_SIZE) as u16;
+            if let Err(index) = places.binary_search_by_key(&offset, |place| place.0) {
+                places.insert(index, (offset, BREAKPOINT));
+            }
+        }
+        (places.len() > before).then(|| places.into())
     }
 
     /// Invalidates the comparison of page number `page`.
@@ -42,14 +63,29 @@ impl ProbedCode {
         let places = self.pages.get(&(physical / PAGE_SIZE))?;
         let offset = (physical % PAGE_SIZE) as u16;
         let at = places.binary_search_by_key(&offset, |place| place.0).ok()?;
-        Some(places[at].1)
+        Some(places[at].1).filter(|number| *number != BREAKPOINT)
     }
 
-    /// Distance in bytes from `physical` to the next probe after it in its page, if there is one.
-    pub(crate) fn bytes_to_next(&self, physical: u64) -> Option<usize> {
-        let places = self.pages.get(&(physical / PAGE_SIZE))?;
+    /// True if code must not continue at `physical` without the dispatcher: there is a probe, or a breakpoint of
+    /// some mapping of the page.
+    pub(crate) fn is_place(&self, physical: u64) -> bool {
+        let places = self.pages.get(&(physical / PAGE_SIZE));
+        let offset = (physical % PAGE_SIZE) as u16;
+        places.is_some_and(|places| {
+            places
+                .binary_search_by_key(&offset, |place| place.0)
+                .is_ok()
+        })
+    }
+
+    /// Distances in bytes from `physical` to the places after it in its page, ascending.
+    pub(crate) fn bytes_to_next(&self, physical: u64) -> impl Iterator<Item = usize> {
+        let places = self.pages.get(&(physical / PAGE_SIZE));
+        let places = places.map_or(&[][..], |places| places);
         let offset = (physical % PAGE_SIZE) as u16;
         let next = places.partition_point(|place| place.0 <= offset);
-        Some(usize::from(places.get(next)?.0 - offset))
+        places[next..]
+            .iter()
+            .map(move |place| usize::from(place.0 - offset))
     }
 }

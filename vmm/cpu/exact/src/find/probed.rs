@@ -15,13 +15,14 @@ use belljar_translate::guest::size::CodeSize;
 
 use crate::processor::vcpu::ExactVcpu;
 
-/// The probe or watched address at a vCPU's RIP.
+/// The probe and the watched address at a vCPU's RIP. One of them, or a breakpoint of another mapping of the page,
+/// makes the instruction there run by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hit {
-    /// The probe of this number.
-    Probe(u32),
-    /// A return address.
-    Return,
+pub(crate) struct Hit {
+    /// The number of the probe, if there is one.
+    pub(crate) probe: Option<u32>,
+    /// True at a breakpoint, and at a return address that is not also a probe.
+    pub(crate) watched: bool,
 }
 
 impl ExactVcpu {
@@ -52,6 +53,15 @@ impl ExactVcpu {
         })
     }
 
+    /// Ends runs before the instructions at these linear addresses from now on, in all address spaces; they replace
+    /// earlier ones. Addresses in the upper half are of the kernel.
+    pub(crate) fn begin_breakpoints(&mut self, addresses: &[u64]) {
+        self.with_code(|vcpu| {
+            vcpu.flush_code();
+            vcpu.store.probed.breakpoints = addresses.iter().copied().collect();
+        });
+    }
+
     /// The probe or watched return address at `state.rip`, whose page is compared with the set if necessary. `None` also if no page is
     /// mapped: fetching the code reports that.
     pub(crate) fn hit_here(&mut self) -> Option<Hit> {
@@ -68,15 +78,36 @@ impl ExactVcpu {
             true => self.compare_page(physical),
             false => self.note_kernel_page(physical, rip & !(PAGE_SIZE - 1)),
         }
-        if let Some(probe) = self.store.probed.probe_at(physical) {
-            return Some(Hit::Probe(probe));
-        }
-        self.is_watched_return(rip).then_some(Hit::Return)
+        self.note_breakpoints(physical, rip & !(PAGE_SIZE - 1));
+        let probed = &self.store.probed;
+        let probe = probed.probe_at(physical);
+        let watched = match probe {
+            Some(_) => probed.breakpoints.contains(&rip),
+            None => self.is_watched_return(rip),
+        };
+        let is_place = watched || probed.is_place(physical);
+        is_place.then_some(Hit { probe, watched })
     }
 
-    /// True if a call in the present mode, user or kernel, is to return to `rip`.
+    /// Records the breakpoints in the page at linear address `page`, which is at `physical`.
+    fn note_breakpoints(&mut self, physical: u64, page: u64) {
+        let number = physical / PAGE_SIZE;
+        let Some(places) = self.store.probed.with_breakpoints(number, page) else {
+            return;
+        };
+        // Code of the page from before may run past the new places.
+        let start = physical & !(PAGE_SIZE - 1);
+        self.forget_code(start, PAGE_SIZE);
+        self.watch_page(start);
+        self.keep_page_apart(start);
+        self.store.probed.pages.insert(number, places);
+    }
+
+    /// True if a call in the present mode, user or kernel, is to return to `rip`, or if a breakpoint is there.
     fn is_watched_return(&self, rip: u64) -> bool {
-        is_upper(rip) != self.state.is_user() && self.store.probed.returns.contains(&rip)
+        let probed = &self.store.probed;
+        is_upper(rip) != self.state.is_user()
+            && (probed.returns.contains(&rip) || probed.breakpoints.contains(&rip))
     }
 
     /// Records the kernel's probes in its page at linear address `page`, which is at `physical`.
@@ -135,11 +166,14 @@ impl ExactVcpu {
         bytes: &[u8],
         limit: usize,
     ) -> Option<GuestBlock> {
-        let left = self.store.probed.bytes_to_next(physical)?;
-        match decode(rip, bytes.get(..left)?, limit, &self.features_now()) {
-            Decoded::Block(block) => Some(block),
-            Decoded::Crosses => None,
-        }
+        let mut places = self.store.probed.bytes_to_next(physical);
+        places.find_map(
+            |left| match decode(rip, bytes.get(..left)?, limit, &self.features_now()) {
+                Decoded::Block(block) => Some(block),
+                // The place is in the first instruction; the next one may not be.
+                Decoded::Crosses => None,
+            },
+        )
     }
 
     /// As [`decode_to_probe`](Self::decode_to_probe), for bytes in RAM.
@@ -149,7 +183,7 @@ impl ExactVcpu {
         physical: u64,
         limit: usize,
     ) -> Option<GuestBlock> {
-        self.store.probed.bytes_to_next(physical)?;
+        self.store.probed.bytes_to_next(physical).next()?;
         let mut bytes = [0; MAX_INSTRUCTIONS * MAX_BYTES];
         let in_page = (PAGE_SIZE - physical % PAGE_SIZE) as usize;
         let left = in_page.min(limit * MAX_BYTES);
@@ -162,7 +196,7 @@ impl ExactVcpu {
     /// True if a trace must not continue at `rip`, at `physical` in the present page: there is a probe or a watched return address.
     pub(crate) fn is_probed(&self, physical: u64, rip: u64) -> bool {
         let probed = &self.store.probed;
-        probed.is_active() && (probed.probe_at(physical).is_some() || self.is_watched_return(rip))
+        probed.is_active() && (probed.is_place(physical) || self.is_watched_return(rip))
     }
 
     /// The vCPU's state at a probe.

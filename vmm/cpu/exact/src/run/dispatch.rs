@@ -125,14 +125,14 @@ impl ExactVcpu {
             Ok(arrival) => arrival,
             Err(fault) => return self.raise(fault),
         };
-        let probe = match hit {
-            Some(Hit::Probe(probe)) => Some(Box::new((probe, self.probed_now()))),
-            Some(Hit::Return) if let Some(exit) = self.return_exit(passing) => {
-                self.give_back_conditions(&conditions);
-                return Err(exit);
-            }
-            _ => None,
-        };
+        if hit.is_some_and(|hit| hit.watched)
+            && let Some(exit) = self.return_exit(passing)
+        {
+            self.give_back_conditions(&conditions);
+            return Err(exit);
+        }
+        let probe = hit.and_then(|hit| hit.probe);
+        let probe = probe.map(|probe| Box::new((probe, self.probed_now())));
         if conditions.checked
             && let Some(fault) = self.misalignment()
         {

@@ -233,6 +233,11 @@ impl Vcpu for ExactVcpu {
         self.with_code(|vcpu| vcpu.store.probed.returns.clear());
     }
 
+    fn set_breakpoints(&mut self, addresses: &[u64]) -> bool {
+        self.begin_breakpoints(addresses);
+        true
+    }
+
     fn probed(&self) -> Option<Probed> {
         self.stops.probed
     }

@@ -269,6 +269,57 @@ fn a_return_is_seen_from_when_it_is_asked_for() {
     );
 }
 
+/// A breakpoint stops before its instruction wherever that is in its block, in one mapping of a page, also beside a
+/// probe, and changes nothing.
+#[test]
+fn a_breakpoint_stops_before_every_arrival_in_its_mapping() {
+    let program = program();
+    let mut plain = guest(&program);
+    begin(&mut plain, PLACES[0]);
+    let expected = run(&mut plain, AT_ONCE, false);
+    let places = [
+        program.middle,
+        program.function,
+        program.back,
+        program.middle + 3,
+    ];
+    for at in places {
+        for step in [AT_ONCE, 1, 7] {
+            let mut guest = guest(&program);
+            let set = probes(&program, &[(program.function, FUNCTION)]);
+            assert!(guest.vcpu.set_probes(&set));
+            // Code of the page exists, from another mapping.
+            begin(&mut guest, PLACES[1]);
+            run(&mut guest, AT_ONCE, false);
+            // The first one is in the middle of an instruction, or of no code: it is never reached.
+            assert!(
+                guest
+                    .vcpu
+                    .set_breakpoints(&[PLACES[0] + at - 1, PLACES[0] + at])
+            );
+            begin(&mut guest, PLACES[1]);
+            assert_eq!(run(&mut guest, step, false).returned, []);
+            begin(&mut guest, PLACES[0]);
+            let seen = run(&mut guest, step, false);
+            let here = seen
+                .returned
+                .iter()
+                .filter(|(_, it)| it.rip == PLACES[0] + at);
+            let counts = (here.count(), seen.returned.len());
+            assert_eq!(
+                counts,
+                (ROUNDS as usize, ROUNDS as usize),
+                "{at:#x}, step {step}"
+            );
+            assert_eq!(seen.probed.len(), ROUNDS as usize);
+            assert_eq!((seen.end, seen.retired), (expected.end, expected.retired));
+            assert!(guest.vcpu.set_breakpoints(&[]));
+            begin(&mut guest, PLACES[0]);
+            assert_eq!(run(&mut guest, step, false).returned, []);
+        }
+    }
+}
+
 /// An engine whose watches are used up reports that, and has room again after they are removed.
 #[test]
 fn no_return_is_given_up_unsaid() {

@@ -1,0 +1,140 @@
+//! Stops of a node for a debugger: before instructions at breakpoints, and at a number of retired
+//! instructions.
+//!
+//! A halted node executes nothing until it is released; the guest is not affected. Set by the
+//! timeline between rounds.
+
+use std::collections::BTreeMap;
+
+use belljar_cpu::SegmentRegister;
+use belljar_sim::Time;
+
+use super::Runner;
+
+/// The bits of CR3 with the address of the page tables.
+const TABLES: u64 = 0x000f_ffff_ffff_f000;
+
+/// The processes and threads in which a breakpoint counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BreakFilter {
+    /// The physical address of the page tables of the process; `None` for all.
+    pub space: Option<u64>,
+    /// The base of segment FS, which distinguishes threads of a process; `None` for all.
+    pub thread: Option<u64>,
+}
+
+/// A node's arrival at a breakpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Arrival {
+    /// The node's clock.
+    pub(crate) time: Time,
+    /// Instructions that the node has retired.
+    pub(crate) instructions: u64,
+    /// The address of the next instruction.
+    pub(crate) address: u64,
+}
+
+/// A node's breakpoints, and its state as a debugger's subject.
+#[derive(Debug, Default)]
+pub(crate) struct Breaks {
+    points: BTreeMap<u64, Vec<BreakFilter>>,
+    /// True if the first arrival halts the node.
+    halts: bool,
+    /// Arrivals count from this number of instructions on.
+    first: u64,
+    arrivals: Vec<Arrival>,
+    /// The number of instructions at which the node halts.
+    pause: Option<u64>,
+    halted: bool,
+}
+
+impl Breaks {
+    /// True if the node executes nothing for now.
+    pub(super) fn is_halted(&self) -> bool {
+        self.halted
+    }
+}
+
+impl Runner {
+    /// Replaces all breakpoints: linear addresses, each with its filters. Returns false if the engine has no
+    /// breakpoints.
+    pub(crate) fn set_breakpoints(&mut self, points: BTreeMap<u64, Vec<BreakFilter>>) -> bool {
+        let addresses: Vec<u64> = points.keys().copied().collect();
+        let same = addresses.iter().eq(self.breaks.points.keys());
+        self.breaks.points = points;
+        // Each change costs the node its translated code.
+        same || self.node.set_breakpoints(&addresses)
+    }
+
+    /// Releases the node. Arrivals count from `first` instructions on, and the first of them halts it with `halts`.
+    pub(crate) fn release(&mut self, first: u64, halts: bool) {
+        self.breaks.first = first;
+        self.breaks.halts = halts;
+        self.breaks.halted = false;
+        self.breaks.pause = None;
+        self.breaks.arrivals.clear();
+        self.node.pause_at(u64::MAX);
+    }
+
+    /// Halts the node as it is.
+    pub(crate) fn halt(&mut self) {
+        self.breaks.halted = true;
+    }
+
+    /// Halts the node when it has retired `instructions`.
+    pub(crate) fn halt_at(&mut self, instructions: u64) {
+        self.breaks.halted = self.node.retired() >= instructions;
+        self.breaks.pause = Some(instructions);
+        self.node.pause_at(instructions);
+    }
+
+    /// The time of the arrival that halted the node.
+    pub(crate) fn halted_at(&self) -> Option<Time> {
+        let first = self.breaks.arrivals.first();
+        first
+            .filter(|_| self.breaks.halts)
+            .map(|arrival| arrival.time)
+    }
+
+    /// Arrivals at breakpoints since the node was released, in order.
+    pub(crate) fn arrivals(&self) -> &[Arrival] {
+        &self.breaks.arrivals
+    }
+
+    /// Handles the node's stop before an instruction.
+    pub(super) fn arrive(&mut self) {
+        let address = self.node.registers().rip;
+        let Some(filters) = self.breaks.points.get(&address) else {
+            return;
+        };
+        let system = self.node.system();
+        let space = system.cr3 & TABLES;
+        let thread = system.segments[SegmentRegister::Fs as usize].base;
+        let accepts = |filter: &BreakFilter| {
+            filter.space.is_none_or(|wanted| wanted == space)
+                && filter.thread.is_none_or(|wanted| wanted == thread)
+        };
+        let instructions = self.node.retired();
+        let arrival = Arrival {
+            time: self.node.now(),
+            instructions,
+            address,
+        };
+        // The stop repeats if an interrupt or a fault comes first.
+        let is_new = self.breaks.arrivals.last() != Some(&arrival);
+        if instructions >= self.breaks.first && is_new && filters.iter().any(accepts) {
+            self.breaks.arrivals.push(arrival);
+            self.breaks.halted |= self.breaks.halts;
+        }
+    }
+
+    /// Halts the node if it has reached its number of instructions; returns false if it has none.
+    pub(super) fn halts_here(&mut self) -> bool {
+        let here = self
+            .breaks
+            .pause
+            .is_some_and(|at| self.node.retired() >= at);
+        self.breaks.halted |= here;
+        here
+    }
+}

@@ -1,0 +1,133 @@
+//! A run under gdb: its ranks, faults, positions in both directions.
+
+use std::path::Path;
+
+use belljar_tests::Dir;
+
+use crate::mpirun::compiled;
+
+/// The page with the example, its program and its session.
+const PAGE: &str = include_str!("../../../docs/howto-debug.md");
+
+/// The text of the first block of `language` in the page.
+fn block(language: &str) -> String {
+    blocks(language).next().expect("the page has such a block")
+}
+
+fn blocks(language: &str) -> impl Iterator<Item = String> {
+    let mark = format!("```{language}\n");
+    let parts: Vec<&str> = PAGE.split(&mark).skip(1).collect();
+    parts.into_iter().map(|part| {
+        let (text, _) = part.split_once("```").expect("a block ends");
+        text.to_owned()
+    })
+}
+
+/// Runs the page's program; false without gdb or the compiler.
+fn recorded(dir: &Dir) -> bool {
+    if !Path::new("/usr/bin/gdb").exists() {
+        eprintln!("skipped: there is no gdb here; install Debian's package gdb");
+        return false;
+    }
+    if !compiled(dir, "mpicc.mpich", "rows", &block("c"), &["-g"]) {
+        return false;
+    }
+    let words = ["mpirun", "-np", "4", "--out", "rows-run", "./rows"];
+    let (_, error, code) = dir.call(&words);
+    assert_ne!(code, Some(0), "{error}");
+    true
+}
+
+/// Executes commands of gdb; returns its output.
+fn debugged(dir: &Dir, commands: &str) -> String {
+    dir.write("commands.gdb", commands);
+    let words = ["debug", "rows-run", "--commands", "commands.gdb"];
+    let (output, error, _) = dir.call(&words);
+    format!("{output}\n{error}")
+}
+
+#[test]
+fn the_session_of_the_page_finds_the_cause_on_another_rank() {
+    let Some(dir) = Dir::new() else { return };
+    if !recorded(&dir) {
+        return;
+    }
+    let session: String = blocks("gdb").collect();
+    let commands = session
+        .lines()
+        .filter_map(|line| line.strip_prefix("(gdb) "));
+    let commands: Vec<&str> = commands.collect();
+    let output = debugged(&dir, &commands.join("\n"));
+    let mut rest = output.as_str();
+    for line in session.lines().filter(|line| !line.starts_with("(gdb) ")) {
+        let at = rest.find(line);
+        let at = at.unwrap_or_else(|| panic!("no {line:?} in {rest}\nof {output}"));
+        rest = &rest[at + line.len()..];
+    }
+}
+
+#[test]
+fn a_position_has_one_state_however_it_is_reached() {
+    let Some(dir) = Dir::new() else { return };
+    if !recorded(&dir) {
+        return;
+    }
+    let places = [
+        "init",
+        "\"rank 0, MPI_Send #2\"",
+        "end",
+        "\"rank 3, MPI_Recv\"",
+    ];
+    let mut commands = String::new();
+    for round in 0..3 {
+        for step in 0..places.len() {
+            // Each place is reached from other ones in every round.
+            let place = places[(step * (2 * round + 1) + round) % places.len()];
+            commands += &format!("goto {place}\necho at {place}\\n\nmonitor hash\n");
+        }
+    }
+    commands +=
+        "goto init\nbreak sum\ncontinue\nmonitor hash\ncontinue\nreverse-continue\nmonitor hash\n";
+    let output = debugged(&dir, &commands);
+    for place in places {
+        let states = output.split(&format!("at {place}\n")).skip(1).map(hash);
+        let states: Vec<String> = states.collect();
+        assert_eq!(states.len(), 3, "{output}");
+        assert!(
+            states.iter().all(|state| *state == states[0]),
+            "{place}: {output}"
+        );
+    }
+    let stops = output.split("hit Breakpoint").skip(1).map(hash);
+    let stops: Vec<String> = stops.collect();
+    assert_eq!(stops.len(), 3, "{output}");
+    assert_eq!(stops[0], stops[2], "there and back again: {output}");
+}
+
+/// The first hashes in a text: the lines of the four nodes.
+fn hash(text: &str) -> String {
+    let lines = text.lines().filter(|line| line.contains(", processor "));
+    lines.take(4).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn requests_that_cannot_be_served_are_errors() {
+    let Some(dir) = Dir::new() else { return };
+    let (_, error, code) = dir.call(&["debug", "nothing.toml", "--at", "soon"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("\"soon\" is no position"), "{error}");
+    if !recorded(&dir) {
+        return;
+    }
+    let commands =
+        "monitor hash\ngoto \"rank 9, MPI_Recv\"\ngoto \"1 us\"\nprint $rip=1\nmonitor hash\n";
+    let output = debugged(&dir, commands);
+    assert!(
+        output.contains("rank 9 has no MPI_Recv #1 in this run"),
+        "{output}"
+    );
+    assert!(
+        output.contains("no rank has started by 1.000 us"),
+        "{output}"
+    );
+}
