@@ -199,7 +199,8 @@ impl Origin {
         let selection = plan.trace.enabled.then(|| selection(plan, index));
         let tracer = state.tracer(index, selection.as_ref());
         let tracer = tracer.map_err(CheckpointError::from)?;
-        let node = node.map_err(failed)?;
+        let mut node = node.map_err(failed)?;
+        node.be_absent(&plan.absences_of(index));
         let runner = Runner::resume(index, node, tracer, None, state.clone());
         let mut runner = runner.map_err(CheckpointError::from)?;
         runner.begin_calls(plan, &self.parts);
