@@ -129,7 +129,7 @@ impl Schedule {
         self.retire(uops, done.max(stored.map_or(0, |at| at + 1)));
         if let Some(key) = store {
             let committed = self.retire + u64::from(self.processor.memory.commit);
-            self.stores.add(key, done, committed);
+            self.stores.add(key, op.store, done, committed);
         }
         if op.class.serialises() {
             self.wait(self.retire);
@@ -207,11 +207,11 @@ impl Schedule {
         };
         let issued = self.ports.load(op.vector, address);
         let key = self.addresses.key(place);
-        match self.stores.find(key, issued) {
-            Some(data) if kind == 0 && place.index.is_none() => {
+        match self.stores.find(key, place, issued) {
+            Some((data, alike)) if op.renames(place, alike) => {
                 data.max(begin) + u64::from(memory.renamed)
             }
-            Some(data) => data.max(issued) + u64::from(memory.forward[kind]),
+            Some((data, _)) => data.max(issued) + u64::from(memory.forward[kind]),
             None => issued + u64::from(memory.load[kind] + indexed),
         }
     }

@@ -194,14 +194,32 @@ fn a_store_and_a_load_of_the_same_address_are_renamed() {
         },
         9.0,
     );
-    // An index register prevents renaming.
     assert_cycles(
-        "indexed",
+        "indexed alike",
         |a| {
             a.mov(qword_ptr(rbx + rcx), rax)?;
-            a.mov(rax, qword_ptr(rbx + rcx))
+            a.mov(rax, qword_ptr(rbx + rcx))?;
+            a.add(rax, 1)
         },
-        6.0,
+        1.0,
+    );
+    // Another name of the same address, and less than four bytes.
+    assert_cycles(
+        "indexed otherwise",
+        |a| {
+            a.mov(rdx, rbx)?;
+            a.mov(qword_ptr(rbx + rcx), rax)?;
+            a.mov(rax, qword_ptr(rdx + rcx))
+        },
+        7.0,
+    );
+    assert_cycles(
+        "byte",
+        |a| {
+            a.mov(byte_ptr(rbx), al)?;
+            a.movzx(eax, byte_ptr(rbx))
+        },
+        7.0,
     );
 }
 

@@ -1,0 +1,362 @@
+//! Loops that no parameter was fitted to: their cycles on the processor, and by the model with a file.
+//!
+//! Each one mixes operations as compilers do, and stays in the first level. A file whose median factor is above the
+//! limit does not describe the processor. `belljar calibrate processor` calls it before it writes a file.
+
+use belljar_pipeline::processor::Processor;
+use iced_x86::code_asm::{
+    CodeAssembler, eax, edx, qword_ptr, r8, r9, r10, r11, r12, r13, rax, rbp, rbx, rcx, rdx, rsi,
+    xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmmword_ptr,
+};
+
+use crate::CalibrateError;
+use crate::clock::Clock;
+use crate::loops::{self, Emitted, Loop, times};
+use crate::measure::cycles;
+use crate::predict::Round;
+
+/// The highest median factor of a file that is written.
+pub const MOST_MEDIAN: f64 = 1.2;
+/// Passes over the loops; the lowest cycles of each count.
+const PASSES: usize = 3;
+
+/// A loop on the processor and by the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tested {
+    /// The loop.
+    pub name: String,
+    /// Cycles of a round on the processor.
+    pub measured: f64,
+    /// Cycles of a round by the model.
+    pub modelled: f64,
+}
+
+impl Tested {
+    /// Modelled cycles over measured ones.
+    pub fn ratio(&self) -> f64 {
+        self.modelled / self.measured
+    }
+
+    /// The ratio or its inverse: at least 1.
+    pub fn factor(&self) -> f64 {
+        self.ratio().max(1.0 / self.ratio())
+    }
+}
+
+/// The median of the factors; 1 without any.
+pub fn median(all: &[Tested]) -> f64 {
+    let mut factors: Vec<f64> = all.iter().map(Tested::factor).collect();
+    factors.sort_by(f64::total_cmp);
+    factors.get(factors.len() / 2).copied().unwrap_or(1.0)
+}
+
+/// Runs all loops of the test on this host, and by the model of `processor`.
+///
+/// # Errors
+/// [`CalibrateError`] if the host refuses memory.
+pub fn self_test(processor: &Processor) -> Result<Vec<Tested>, CalibrateError> {
+    compared(processor, &mixed())
+}
+
+/// The same for the loops that parameters were fitted to, with cycles of an operation.
+///
+/// # Errors
+/// [`CalibrateError`] if the host refuses memory.
+pub fn fitted_loops(processor: &Processor) -> Result<Vec<Tested>, CalibrateError> {
+    let all: Vec<Loop> = loops::all()
+        .into_iter()
+        .filter(|one| one.extension.is_here() && one.name != loops::accesses::MISPREDICTED)
+        .collect();
+    compared(processor, &all)
+}
+
+fn compared(processor: &Processor, loops: &[Loop]) -> Result<Vec<Tested>, CalibrateError> {
+    let mut clock = Clock::new()?;
+    let mut all = Vec::new();
+    for one in loops {
+        let measured = (0..PASSES).map(|_| cycles(&mut clock, one));
+        let measured: Result<Vec<f64>, _> = measured.collect();
+        all.push(Tested {
+            name: one.name.to_owned(),
+            measured: measured?.into_iter().fold(f64::INFINITY, f64::min),
+            modelled: Round::of(one)?.cycles(processor) / f64::from(one.operations),
+        });
+    }
+    Ok(all)
+}
+
+/// The loops.
+fn mixed() -> Vec<Loop> {
+    let mut all = floating();
+    all.extend(integers());
+    all.extend(streams());
+    all.extend(flow());
+    all
+}
+
+fn floating() -> Vec<Loop> {
+    vec![
+        Loop::new("polynomial", 1, |a| {
+            times(a, 6, |a| {
+                a.mulsd(xmm0, xmm1)?;
+                a.addsd(xmm0, xmm2)
+            })
+        }),
+        Loop::new("dot product of 4 sums", 1, |a| {
+            for (at, sum) in [xmm4, xmm5, xmm6, xmm7].into_iter().enumerate() {
+                a.movupd(xmm0, xmmword_ptr(rbp + at * 16))?;
+                a.movupd(xmm1, xmmword_ptr(rbp + 1024 + at * 16))?;
+                a.mulpd(xmm0, xmm1)?;
+                a.addpd(sum, xmm0)?;
+            }
+            Ok(())
+        }),
+        Loop::new("complex product", 1, |a| {
+            for target in [xmm4, xmm5] {
+                a.movapd(xmm0, xmm1)?;
+                a.unpckhpd(xmm0, xmm0)?;
+                a.movapd(xmm3, xmm2)?;
+                a.shufpd(xmm3, xmm3, 1)?;
+                a.mulpd(xmm0, xmm3)?;
+                a.mulpd(xmm2, target)?;
+                a.addpd(target, xmm0)?;
+            }
+            Ok(())
+        }),
+        Loop::new("distance", 1, |a| {
+            for (at, target) in [xmm0, xmm1, xmm2].into_iter().enumerate() {
+                a.movsd_2(target, qword_ptr(rbp + at * 8))?;
+                a.subsd(target, qword_ptr(rbp + 64 + at * 8))?;
+                a.mulsd(target, target)?;
+            }
+            a.addsd(xmm0, xmm1)?;
+            a.addsd(xmm0, xmm2)?;
+            a.addsd(xmm0, xmm8)?;
+            a.sqrtsd(xmm0, xmm0)?;
+            a.movapd(xmm3, xmm8)?;
+            a.divsd(xmm3, xmm0)?;
+            a.addsd(xmm9, xmm3)
+        }),
+        Loop::new("integer to floating point", 1, |a| {
+            for target in [xmm4, xmm5] {
+                a.pxor(xmm0, xmm0)?;
+                a.cvtsi2sd(xmm0, rcx)?;
+                a.mulsd(xmm0, xmm1)?;
+                a.addsd(target, xmm0)?;
+                a.add(rcx, rbx)?;
+            }
+            Ok(())
+        }),
+        Loop::new("maximum", 1, |a| {
+            for at in 0..4 {
+                a.movsd_2(xmm0, qword_ptr(rbp + at * 8))?;
+                a.mulsd(xmm0, xmm1)?;
+                a.maxsd(xmm2, xmm0)?;
+            }
+            Ok(())
+        }),
+    ]
+}
+
+fn integers() -> Vec<Loop> {
+    vec![
+        Loop::new("hash of words", 1, |a| {
+            for at in 0..4 {
+                a.mov(rcx, qword_ptr(rbp + at * 8))?;
+                a.xor(rax, rcx)?;
+                a.imul_2(rax, r8)?;
+                a.mov(rdx, rax)?;
+                a.shr(rdx, 29)?;
+                a.xor(rax, rdx)?;
+            }
+            Ok(())
+        }),
+        Loop::new("table walk", 1, |a| {
+            times(a, 4, |a| {
+                a.mov(rdx, rax)?;
+                a.and(edx, 255)?;
+                a.mov(rdx, qword_ptr(rbp + rdx * 8))?;
+                a.shr(rax, 8)?;
+                a.xor(rax, rdx)
+            })
+        }),
+        Loop::new("rotations and sums", 1, |a| {
+            for (one, other) in [(rax, rcx), (rcx, rdx), (rdx, rsi), (rsi, rax)] {
+                a.add(one, other)?;
+                a.ror(one, 11)?;
+                a.xor(other, one)?;
+                a.lea(r9, qword_ptr(one + other * 2 + 3))?;
+                a.add(r10, r9)?;
+            }
+            Ok(())
+        }),
+        Loop::new("sums of a list in the first level", 1, |a| {
+            times(a, 4, |a| {
+                a.mov(r11, qword_ptr(r11))?;
+                a.add(rax, r11)?;
+                a.add(rcx, rbx)
+            })
+        })
+        .with(list),
+        Loop::new("remainder", 1, |a| {
+            a.lea(rax, qword_ptr(rcx + 12_345))?;
+            a.xor(edx, edx)?;
+            a.div(r9)?;
+            a.add(r10, rdx)?;
+            a.add(rcx, rbx)
+        })
+        .with(|a| a.mov(r9, 97u64)),
+        Loop::new("selection", 1, |a| {
+            for at in 0..4 {
+                a.mov(rdx, qword_ptr(rbp + at * 8))?;
+                a.cmp(rdx, rax)?;
+                a.cmovg(rax, rdx)?;
+                a.cmovl(rcx, rdx)?;
+            }
+            Ok(())
+        }),
+    ]
+}
+
+/// A list of one element at R11.
+fn list(a: &mut CodeAssembler) -> Emitted {
+    a.lea(r11, qword_ptr(rbp + 2048))?;
+    a.mov(qword_ptr(r11), r11)
+}
+
+fn streams() -> Vec<Loop> {
+    vec![
+        Loop::new("sum of two arrays", 1, |a| {
+            for at in [0, 16, 32, 48] {
+                a.movupd(xmm0, xmmword_ptr(r12 + r13 + at))?;
+                a.mulpd(xmm0, xmm1)?;
+                a.addpd(xmm0, xmmword_ptr(r12 + r13 + 4096 + at))?;
+                a.movupd(xmmword_ptr(r12 + r13 + 8192 + at), xmm0)?;
+            }
+            advance(a)
+        })
+        .with(start),
+        Loop::new("copy of words", 1, |a| {
+            for at in 0..8 {
+                a.mov(rax, qword_ptr(r12 + r13 + at * 8))?;
+                a.mov(qword_ptr(r12 + r13 + 4096 + at * 8), rax)?;
+            }
+            advance(a)
+        })
+        .with(start),
+        Loop::new("packed sums of bytes", 1, |a| {
+            for at in [0, 16, 32, 48] {
+                a.movdqu(xmm0, xmmword_ptr(r12 + r13 + at))?;
+                a.pcmpeqb(xmm0, xmm2)?;
+                a.psubb(xmm3, xmm0)?;
+                a.pshufd(xmm4, xmm0, 0x4e)?;
+                a.por(xmm5, xmm4)?;
+            }
+            advance(a)
+        })
+        .with(start),
+        Loop::new("counters in memory", 1, |a| {
+            for at in 0..4 {
+                a.add(qword_ptr(rbp + at * 8), rbx)?;
+                a.add(rax, qword_ptr(rbp + 64 + at * 8))?;
+            }
+            Ok(())
+        }),
+        Loop::new("sum on the stack", 1, |a| {
+            a.movsd_2(xmm0, qword_ptr(rbp + 128))?;
+            a.mulsd(xmm0, xmm1)?;
+            a.addsd(xmm0, qword_ptr(rbp))?;
+            a.movsd_2(qword_ptr(rbp), xmm0)
+        }),
+    ]
+}
+
+fn start(a: &mut CodeAssembler) -> Emitted {
+    a.mov(r12, rbp)?;
+    a.xor(r13, r13)
+}
+
+/// Moves R13 to the next line of 4 KiB.
+fn advance(a: &mut CodeAssembler) -> Emitted {
+    a.add(r13, 64)?;
+    a.and(r13, 4095)
+}
+
+fn flow() -> Vec<Loop> {
+    vec![
+        Loop::new("tests that pass", 1, |a| {
+            let mut out = a.create_label();
+            for at in 0..4 {
+                a.mov(rax, qword_ptr(rbp + at * 8))?;
+                a.test(rax, rax)?;
+                a.js(out)?;
+                a.add(rcx, rax)?;
+                a.add(rdx, rbx)?;
+            }
+            a.set_label(&mut out)?;
+            a.nop()
+        }),
+        Loop::new("jumps over branches", 1, |a| {
+            for register in [rcx, rdx, rsi, r8] {
+                let mut end = a.create_label();
+                a.add(register, rbx)?;
+                a.xor(eax, eax)?;
+                a.lea(r9, qword_ptr(register + 7))?;
+                a.add(r10, r9)?;
+                a.jmp(end)?;
+                a.nop()?;
+                a.set_label(&mut end)?;
+            }
+            a.nop()
+        }),
+        Loop::new("calls of a function", 1, |a| {
+            let (mut function, mut end) = (a.create_label(), a.create_label());
+            for at in 0..4 {
+                a.mov(rcx, qword_ptr(rbp + at * 8))?;
+                a.call(function)?;
+                a.add(rdx, rax)?;
+            }
+            a.jmp(end)?;
+            a.set_label(&mut function)?;
+            a.push(r12)?;
+            a.lea(r12, qword_ptr(rcx + 3))?;
+            a.lea(rax, qword_ptr(r12 + rcx))?;
+            a.pop(r12)?;
+            a.ret()?;
+            a.set_label(&mut end)?;
+            a.nop()
+        }),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tested(measured: f64, modelled: f64) -> Tested {
+        Tested {
+            name: "x".to_owned(),
+            measured,
+            modelled,
+        }
+    }
+
+    #[test]
+    fn factors_are_at_least_one_and_the_median_is_the_middle_one() {
+        let all = [tested(10.0, 5.0), tested(10.0, 10.0), tested(10.0, 12.5)];
+        assert_eq!(all[0].ratio(), 0.5);
+        assert_eq!(all[0].factor(), 2.0);
+        assert_eq!(median(&all), 1.25);
+        assert_eq!(median(&[]), 1.0);
+    }
+
+    /// The model runs every loop of the test, whatever the host is.
+    #[test]
+    fn every_loop_has_cycles_by_the_model() {
+        let processor = Processor::built_in("zen5").unwrap();
+        for one in mixed() {
+            let cycles = Round::of(&one).unwrap().cycles(&processor);
+            assert!((1.0..1000.0).contains(&cycles), "{}: {cycles}", one.name);
+        }
+    }
+}
