@@ -129,6 +129,15 @@ fn integers() -> Vec<Loop> {
         Loop::new("shift-rate", UNROLLED, |a| {
             over_general(a, |a, r| a.shl(r, 3))
         }),
+        Loop::new("compare-and-select", UNROLLED, |a| {
+            times(a, UNROLLED, |a| {
+                a.cmp(rcx, rax)?;
+                a.cmovg(rax, rcx)
+            })
+        }),
+        Loop::new("select-rate", UNROLLED, |a| {
+            over_general(a, |a, r| a.cmovg(r, rbx))
+        }),
         Loop::new("lea-latency", UNROLLED, |a| {
             times(a, UNROLLED, |a| a.lea(rax, qword_ptr(rax + rcx * 4 + 5)))
         }),

@@ -37,7 +37,7 @@ pub struct Core {
     pub schedulers: [u32; 2],
     /// Cycles from the resolution of a mispredicted branch to the next dispatch.
     pub mispredict: u32,
-    /// Cycles without dispatch after a taken jump.
+    /// Cycles in which the front end follows a taken jump, ahead of dispatch.
     pub taken: u32,
     /// The same after a call.
     pub call: u32,

@@ -104,6 +104,14 @@ fn third_level(
     let ways = (found * 16 / sets.max(64)).clamp(1, 64);
     size(fitted, "l3", sets.max(64) * ways / 16, ways);
     level(fitted, measurements, "l3", begin, nearer)?;
+    let inside = measurements
+        .lists
+        .iter()
+        .filter(|(kib, _)| (begin..=found).contains(kib));
+    let (count, sum) = inside.fold((0.0, 0.0), |(count, sum), (_, cycles)| {
+        (count + 1.0, sum + cycles)
+    });
+    fitted.set("caches.l3.latency", sum / f64::max(count, 1.0) - nearer.0);
     size(fitted, "l4", third.kib, third.ways);
     level(fitted, measurements, "l4", third.kib / 2, nearer)
 }

@@ -22,7 +22,7 @@ struct Choice {
     set: Set,
 }
 
-const CHOICES: [Choice; 5] = [
+const CHOICES: [Choice; 4] = [
     Choice {
         key: "memory.renamed",
         name: "store-load-latency",
@@ -47,12 +47,6 @@ const CHOICES: [Choice; 5] = [
         most: 6,
         set: |processor, value| processor.core.taken = value,
     },
-    Choice {
-        key: "core.call",
-        name: "call-and-return",
-        most: 10,
-        set: |processor, value| (processor.core.call, processor.core.returns) = (value, value),
-    },
 ];
 
 pub(super) fn fit(fitted: &mut Fitted, measurements: &Measurements) -> Result<(), CalibrateError> {
@@ -66,11 +60,40 @@ pub(super) fn fit(fitted: &mut Fitted, measurements: &Measurements) -> Result<()
         });
         (choice.set)(&mut processor, value);
         fitted.set(choice.key, f64::from(value));
-        if choice.key == "core.call" {
-            fitted.set("core.return", f64::from(value));
-        }
     }
+    calls(fitted, measurements, &mut processor)?;
     mispredictions(fitted, measurements, processor)
+}
+
+/// Calls of functions of several lengths, and their returns: the loops do not tell one from the other, so each has
+/// half of the cycles.
+fn calls(
+    fitted: &mut Fitted,
+    measurements: &Measurements,
+    processor: &mut Processor,
+) -> Result<(), CalibrateError> {
+    let mut rounds = Vec::new();
+    for name in ["call-of-2", "call-of-6", "call-of-12"] {
+        let (round, operations) = round_of(name)?;
+        rounds.push((round, of(measurements, name)? * operations));
+    }
+    let set = |processor: &mut Processor, both: u32| {
+        (processor.core.call, processor.core.returns) = (both.div_ceil(2), both / 2);
+    };
+    let mut distance = |both| {
+        set(processor, both);
+        let each = rounds
+            .iter()
+            .map(|(round, measured)| (round.cycles(processor) / measured).ln());
+        each.map(|one| one * one).sum::<f64>()
+    };
+    let all = (0..=20).map(|both| (distance(both), both));
+    let least = all.min_by(|one, other| one.0.total_cmp(&other.0));
+    let both = least.map_or(0, |(_, both)| both);
+    set(processor, both);
+    fitted.set("core.call", f64::from(processor.core.call));
+    fitted.set("core.return", f64::from(processor.core.returns));
+    Ok(())
 }
 
 /// A misprediction in every second round of the loop with random jumps.

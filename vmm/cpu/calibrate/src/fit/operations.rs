@@ -65,7 +65,8 @@ const PORTS: [(&str, &str); 14] = [
 ];
 
 /// Classes, the loop of their rate, and their ports.
-const OCCUPANCIES: [(&str, &str, &str); 7] = [
+const OCCUPANCIES: [(&str, &str, &str); 8] = [
+    ("select", "select-rate", "ports.alu"),
     ("divide", "divide-rate", "ports.divide"),
     (
         "fp-divide-single",
@@ -100,7 +101,10 @@ pub(super) fn fit(fitted: &mut Fitted, measurements: &Measurements) -> Result<()
     }
     for (class, name, ports) in OCCUPANCIES {
         let cycles = of(measurements, name)? * fitted.get(ports);
-        fitted.set(&format!("classes.{class}.occupancy"), cycles.max(1.0));
+        fitted.set(
+            &format!("classes.{class}.occupancy"),
+            nearest_factor(cycles),
+        );
     }
     sums(fitted, measurements)?;
     let widest = of(measurements, "nop-rate")?.min(of(measurements, "alu-rate")?);
@@ -113,6 +117,16 @@ pub(super) fn fit(fitted: &mut Fitted, measurements: &Measurements) -> Result<()
     Ok(())
 }
 
+/// The whole number of cycles, from 1 on, that is nearest to `cycles` as a factor.
+fn nearest_factor(cycles: f64) -> f64 {
+    let below = cycles.floor().max(1.0);
+    if cycles * cycles > below * (below + 1.0) {
+        below + 1.0
+    } else {
+        below
+    }
+}
+
 /// Ports of operations that take so many cycles each. Measured rates reach those of the ports or fall short of them.
 fn ports(cycles: f64, most: f64) -> f64 {
     (1.0 / cycles - 0.25).ceil().clamp(1.0, most)
@@ -122,6 +136,11 @@ fn ports(cycles: f64, most: f64) -> f64 {
 fn sums(fitted: &mut Fitted, measurements: &Measurements) -> Result<(), CalibrateError> {
     let cycles = |name| of(measurements, name);
     let load = cycles("load-latency")?;
+    // The comparison before it takes one cycle.
+    fitted.set(
+        "classes.select.latency",
+        (cycles("compare-and-select")? - 1.0).max(1.0),
+    );
     fitted.set("memory.indexed", cycles("load-indexed-latency")? - load);
     let multiply = fitted.get("classes.fp-multiply.latency");
     let add = (cycles("add-and-multiply")? - multiply).max(fitted.get("classes.fp-add.chained"));

@@ -6,7 +6,7 @@ use iced_x86::code_asm::{
     CodeAssembler, ecx, qword_ptr, r13, r14, rax, rbp, rbx, rcx, rdi, rdx, rsi, xmm0, xmmword_ptr,
 };
 
-use super::{Emitted, Loop, UNROLLED, VECTORS, over_general, times};
+use super::{Emitted, GENERAL, Loop, UNROLLED, VECTORS, over_general, times};
 
 pub(super) fn all() -> Vec<Loop> {
     let mut all = loads();
@@ -103,20 +103,33 @@ fn jumps() -> Vec<Loop> {
                 a.nop()
             })
         }),
-        // A function of one instruction, called from sixteen places.
-        Loop::new("call-and-return", 16, |a| {
-            let (mut called, mut end) = (a.create_label(), a.create_label());
-            times(a, 16, |a| a.call(called))?;
-            a.jmp(end)?;
-            a.set_label(&mut called)?;
-            a.add(rax, rbx)?;
-            a.ret()?;
-            a.set_label(&mut end)?;
-            a.nop()
-        }),
+        Loop::new("call-of-2", 8, |a| calls(a, 2)),
+        Loop::new("call-of-6", 8, |a| calls(a, 6)),
+        Loop::new("call-of-12", 8, |a| calls(a, 12)),
         Loop::new(PREDICTED, 1, by_bit).with(|a| a.xor(r14, r14)),
         Loop::new(MISPREDICTED, 1, by_bit).with(|a| a.mov(r14, 1u64 << 40)),
     ]
+}
+
+/// Eight calls of a function of independent additions, with as many after each.
+fn calls(a: &mut CodeAssembler, additions: usize) -> Emitted {
+    let (mut called, mut end) = (a.create_label(), a.create_label());
+    let add = |a: &mut CodeAssembler| {
+        let registers = GENERAL.iter().cycle().take(additions);
+        registers
+            .copied()
+            .try_for_each(|register| a.lea(register, qword_ptr(rbx + 1)))
+    };
+    for _ in 0..8 {
+        a.call(called)?;
+        add(a)?;
+    }
+    a.jmp(end)?;
+    a.set_label(&mut called)?;
+    add(a)?;
+    a.ret()?;
+    a.set_label(&mut end)?;
+    a.nop()
 }
 
 /// The jump that is never taken.
