@@ -58,7 +58,22 @@ pub fn self_test(processor: &Processor) -> Result<Vec<Tested>, CalibrateError> {
     compared(processor, &mixed())
 }
 
-/// The same for the loops that parameters were fitted to, with cycles of an operation.
+/// The mean factor, in the geometric sense, by which the loops of the test take more cycles in the core of `to` than in
+/// that of `from`, by the model of both.
+///
+/// # Errors
+/// [`CalibrateError`] if a loop cannot be assembled.
+pub fn core_factor(from: &Processor, to: &Processor) -> Result<f64, CalibrateError> {
+    let loops = mixed();
+    let mut sum = 0.0;
+    for one in &loops {
+        let round = Round::of(one)?;
+        sum += (round.cycles(to) / round.cycles(from)).ln();
+    }
+    Ok((sum / loops.len() as f64).exp())
+}
+
+/// Runs the loops that parameters were fitted to, as [`self_test`]; cycles are those of an operation.
 ///
 /// # Errors
 /// [`CalibrateError`] if the host refuses memory.
@@ -348,6 +363,18 @@ mod tests {
         assert_eq!(all[0].factor(), 2.0);
         assert_eq!(median(&all), 1.25);
         assert_eq!(median(&[]), 1.0);
+    }
+
+    #[test]
+    fn the_factor_of_cores_is_that_of_their_loops() {
+        let zen5 = Processor::built_in("zen5").unwrap();
+        assert_eq!(core_factor(&zen5, &zen5).unwrap(), 1.0);
+        let mut narrow = zen5.clone();
+        (narrow.core.dispatch, narrow.core.retire) = (1, 1);
+        let factor = core_factor(&zen5, &narrow).unwrap();
+        assert!((1.2..8.0).contains(&factor), "{factor}");
+        let back = core_factor(&narrow, &zen5).unwrap();
+        assert!((factor * back - 1.0).abs() < 1e-9, "{factor} {back}");
     }
 
     /// The model runs every loop of the test, whatever the host is.

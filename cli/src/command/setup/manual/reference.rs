@@ -20,7 +20,7 @@ all commands.
 ";
 
 /// Pages that explain a command, by the command's words after `belljar`.
-const PAGES: [(&str, &str); 43] = [
+const PAGES: [(&str, &str); 44] = [
     ("run", "[scenarios](scenario.md), [several hosts](hosts.md)"),
     ("mpirun", "[mpirun and its other spellings](mpirun.md)"),
     ("sbatch-script", "[batch scripts](howto-batch-script.md)"),
@@ -77,6 +77,10 @@ const PAGES: [(&str, &str); 43] = [
     ),
     ("simulate", "[many jobs on one machine](simulate.md)"),
     ("model", "[models of programs](model.md)"),
+    (
+        "calibrate processor",
+        "[processor files](timing.md#processor-files)",
+    ),
     ("image", "[images and recipes](images.md)"),
     ("cache", "[the cache](images.md#the-cache)"),
     ("schema", "[scenarios](scenario.md)"),
