@@ -160,7 +160,7 @@ fn words(kib: u32) -> usize {
 
 /// Streams of vector loads through buffers.
 pub(crate) fn streams(clock: &mut Clock) -> Result<Curve, CalibrateError> {
-    let sizes = [16, 256, 512, 2048, 8192, 16_384, MOST_KIB];
+    let sizes = [16, 256, 512, 2048, 8192, 16_384, 24_576, MOST_KIB];
     let mut buffer = Buffer::new(words(MOST_KIB), Pages::Huge)?;
     buffer.words().fill(1);
     let mut curve = Curve::new();

@@ -120,6 +120,13 @@ impl Fitted {
         table.insert(last.to_owned(), value.into());
     }
 
+    /// Removes an entry of a table.
+    fn remove(&mut self, table: &str, entry: &str) {
+        if let Some(Value::Table(entries)) = self.table.get_mut(table) {
+            entries.remove(entry);
+        }
+    }
+
     /// The present value of a key.
     fn get(&self, key: &str) -> f64 {
         number(&self.table, key).unwrap_or_default() as f64

@@ -6,12 +6,13 @@
 use belljar_pipeline::processor::Processor;
 use iced_x86::code_asm::{
     CodeAssembler, eax, edx, qword_ptr, r8, r9, r10, r11, r12, r13, rax, rbp, rbx, rcx, rdx, rsi,
-    xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmmword_ptr,
+    xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7, xmm8, xmm9, xmm12, xmm13, xmm14, xmm15,
+    xmmword_ptr,
 };
 
 use crate::CalibrateError;
 use crate::clock::Clock;
-use crate::loops::{self, Emitted, Loop, times};
+use crate::loops::{self, Emitted, Loop, VECTORS, times};
 use crate::measure::cycles;
 use crate::predict::Round;
 
@@ -126,6 +127,8 @@ fn floating() -> Vec<Loop> {
             }
             Ok(())
         }),
+        Loop::new("product of matrices", 1, product),
+        Loop::new("product with sums in memory", 1, product_in_memory),
         Loop::new("complex product", 1, |a| {
             for target in [xmm4, xmm5] {
                 a.movapd(xmm0, xmm1)?;
@@ -171,6 +174,48 @@ fn floating() -> Vec<Loop> {
             Ok(())
         }),
     ]
+}
+
+/// A step of a product of matrices: four numbers times four, added to sums in registers.
+fn product(a: &mut CodeAssembler) -> Emitted {
+    a.movapd(xmm12, xmmword_ptr(rbp))?;
+    a.movapd(xmm13, xmmword_ptr(rbp + 16))?;
+    for at in 0..4 {
+        let (one, other) = (VECTORS[2 * at], VECTORS[2 * at + 1]);
+        a.movsd_2(xmm14, qword_ptr(rbp + 64 + at * 8))?;
+        a.unpcklpd(xmm14, xmm14)?;
+        a.movapd(xmm15, xmm14)?;
+        a.mulpd(xmm15, xmm12)?;
+        a.addpd(one, xmm15)?;
+        a.mulpd(xmm14, xmm13)?;
+        a.addpd(other, xmm14)?;
+    }
+    Ok(())
+}
+
+/// The same with the sums in memory, and a jump after each of the four numbers.
+fn product_in_memory(a: &mut CodeAssembler) -> Emitted {
+    a.movapd(xmm12, xmmword_ptr(rbp))?;
+    a.movapd(xmm13, xmmword_ptr(rbp + 16))?;
+    a.mov(rax, rbp)?;
+    for at in 0..4 {
+        let mut next = a.create_label();
+        a.movsd_2(xmm14, qword_ptr(rbp + 64 + at * 8))?;
+        a.movapd(xmm15, xmm14)?;
+        a.add(rax, 32)?;
+        a.unpcklpd(xmm15, xmm15)?;
+        a.movapd(xmm14, xmm15)?;
+        a.mulpd(xmm15, xmm12)?;
+        a.mulpd(xmm14, xmm13)?;
+        a.addpd(xmm15, xmmword_ptr(rax + 1024))?;
+        a.addpd(xmm14, xmmword_ptr(rax + 1040))?;
+        a.movaps(xmmword_ptr(rax + 1024), xmm15)?;
+        a.movaps(xmmword_ptr(rax + 1040), xmm14)?;
+        a.jmp(next)?;
+        a.nop()?;
+        a.set_label(&mut next)?;
+    }
+    a.nop()
 }
 
 fn integers() -> Vec<Loop> {

@@ -182,7 +182,7 @@ impl MicroOp {
     }
 
     /// True if the core finds the store that its load reads before both have addresses: into a general register, of
-    /// four bytes or more, and with an index only if store and load name the address `alike`.
+    /// four bytes or more, and with an index only if store and load are `alike` in their base register.
     pub(crate) fn renames(&self, place: Place, alike: bool) -> bool {
         !self.vector && !self.narrow && (alike || place.index.is_none())
     }

@@ -25,6 +25,8 @@ pub(super) fn fit(fitted: &mut Fitted, measurements: &Measurements) -> Result<()
     let inside = second.kib / 4;
     level(fitted, measurements, "l2", inside, (first_cycles, 0.0))?;
     let nearer = fitted.get("caches.l2.line-ticks");
+    // The base's levels are those of another processor.
+    ["l3", "l4"].map(|name| fitted.remove("caches", name));
     if let Some(third) = farther.last() {
         third_level(
             fitted,
@@ -112,8 +114,18 @@ fn third_level(
         (count + 1.0, sum + cycles)
     });
     fitted.set("caches.l3.latency", sum / f64::max(count, 1.0) - nearer.0);
-    size(fitted, "l4", third.kib, third.ways);
-    level(fitted, measurements, "l4", third.kib / 2, nearer)
+    // Streams may still arrive at the level's rate; beyond that size, lines come from memory.
+    let inside = at(&measurements.streams, "streams", begin)? * 1.6;
+    let streams = measurements.streams.iter().filter(|(kib, _)| *kib >= begin);
+    let (streamed, _) = edge(&streams.copied().collect(), inside);
+    let reached = streamed.unwrap_or(found).clamp(found, third.kib);
+    if reached == found {
+        return Ok(());
+    }
+    let sets = third.kib * 16 / third.ways;
+    let ways = (reached * 16 / sets.max(1)).clamp(1, third.ways);
+    size(fitted, "l4", sets * ways / 16, ways);
+    level(fitted, measurements, "l4", reached, nearer)
 }
 
 /// Operations between two loads from memory that do not overlap.

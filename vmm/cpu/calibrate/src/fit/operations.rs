@@ -161,15 +161,27 @@ fn sums(fitted: &mut Fitted, measurements: &Measurements) -> Result<(), Calibrat
         "classes.fp-to-integer.latency",
         cycles("move-and-to-integer")? - to,
     );
-    // The conditional move takes one cycle.
+    let select = fitted.get("classes.select.latency");
     fitted.set(
         "classes.fp-flags.latency",
-        cycles("flags-and-to-vector")? - to - 1.0,
+        (cycles("flags-and-to-vector")? - to - select).max(1.0),
     );
     fitted.set("ports.transfer", ports(cycles("transfer-rate")?, 16.0));
     let (short, long) = (cycles("rep-movs-4096")?, cycles("rep-movs-12288")?);
     let rate = 8192.0 / (long - short).max(1.0);
     fitted.set("string.bytes-per-cycle", rate.clamp(1.0, 512.0));
-    fitted.set("string.start", (short - 4096.0 / rate).clamp(0.0, 1000.0));
+    let start = (short - 4096.0 / rate).clamp(0.0, 1000.0);
+    fitted.set("string.start", start);
+    // The instruction's own micro-operations take some two cycles.
+    let least = cycles("rep-movs-32")? - 32.0 / rate - 2.0;
+    fitted.set("string.short", least.clamp(0.0, 1000.0));
+    let (short, long) = (
+        cycles("rep-movs-unaligned-4096")?,
+        cycles("rep-movs-unaligned-12288")?,
+    );
+    let rate = (8192.0 / (long - short).max(1.0)).min(rate);
+    fitted.set("string.unaligned-bytes-per-cycle", rate.clamp(1.0, 512.0));
+    let more = short - 4096.0 / rate - start;
+    fitted.set("string.unaligned", more.clamp(0.0, 1000.0));
     Ok(())
 }

@@ -60,6 +60,9 @@ fn measurements(processor: &Processor) -> Measurements {
         .collect();
     // The jumps of the loop are in blocks of their own, whose costs have the same part of a cycle.
     loops.insert("branch-rate".to_owned(), 0.34);
+    loops.insert("rep-movs-32".to_owned(), 12.0);
+    loops.insert("rep-movs-unaligned-4096".to_owned(), 50.0 + 4096.0 / 16.0);
+    loops.insert("rep-movs-unaligned-12288".to_owned(), 50.0 + 12288.0 / 16.0);
     loops.insert("rep-movs-4096".to_owned(), 30.0 + 4096.0 / 32.0);
     loops.insert("rep-movs-12288".to_owned(), 30.0 + 12288.0 / 32.0);
     let jump = loops::all()
@@ -79,6 +82,7 @@ fn measurements(processor: &Processor) -> Measurements {
         lists: vec![
             (16, 5.0),
             (128, 17.0),
+            (256, 17.0),
             (1024, 45.0),
             (8192, 47.0),
             (65_536, 305.0),
@@ -143,6 +147,9 @@ fn caches_are_those_of_cpuid_with_measured_costs() {
         ("tlb.walk", 60),
         ("string.bytes-per-cycle", 32),
         ("string.start", 30),
+        ("string.short", 9),
+        ("string.unaligned", 20),
+        ("string.unaligned-bytes-per-cycle", 16),
         ("core.window", 224),
     ] {
         assert_eq!(number(&fitted.table, key), Some(value), "{key}");
@@ -162,6 +169,13 @@ fn a_third_level_that_loads_do_not_find_is_divided() {
         (4096, 400.0),
         (65_536, 405.0),
     ];
+    measured.streams = vec![
+        (16, 0.5),
+        (512, 2.0),
+        (2048, 3.5),
+        (16_384, 3.6),
+        (98_304, 7.0),
+    ];
     let fitted = Fitted::new("mine", ZEN5, &measured).unwrap();
     let of = |key| number(&fitted.table, key).unwrap();
     assert_eq!((of("caches.l3.kib"), of("caches.l3.latency")), (2048, 45));
@@ -175,6 +189,17 @@ fn a_third_level_that_loads_do_not_find_is_divided() {
         fitted.notes()
     );
     fitted.processor().unwrap();
+    // Streams find no more of it than loads do: there is no fourth level.
+    measured.streams = vec![
+        (16, 0.5),
+        (512, 2.0),
+        (2048, 3.5),
+        (16_384, 7.0),
+        (98_304, 7.0),
+    ];
+    let fitted = Fitted::new("mine", ZEN5, &measured).unwrap();
+    assert_eq!(number(&fitted.table, "caches.l3.kib"), Some(2048));
+    assert_eq!(number(&fitted.table, "caches.l4.kib"), None);
 }
 
 #[test]

@@ -154,16 +154,19 @@ fn by_bit(a: &mut CodeAssembler) -> Emitted {
     a.add(rcx, rbx)
 }
 
-/// REP MOVS of 4 and 12 KiB within the first level.
+/// REP MOVS of 32 bytes, and of 4 and 12 KiB, within the first level.
 fn strings() -> Vec<Loop> {
-    fn copy(a: &mut CodeAssembler, bytes: u32) -> Emitted {
+    fn copy(a: &mut CodeAssembler, bytes: u32, unaligned: i32) -> Emitted {
         a.mov(rsi, rbp)?;
-        a.lea(rdi, qword_ptr(rbp + 16384))?;
+        a.lea(rdi, qword_ptr(rbp + 16384 + unaligned))?;
         a.mov(ecx, bytes)?;
         a.rep().movsb()
     }
     vec![
-        Loop::new("rep-movs-4096", 1, |a| copy(a, 4096)),
-        Loop::new("rep-movs-12288", 1, |a| copy(a, 12_288)),
+        Loop::new("rep-movs-32", 1, |a| copy(a, 32, 0)),
+        Loop::new("rep-movs-4096", 1, |a| copy(a, 4096, 0)),
+        Loop::new("rep-movs-12288", 1, |a| copy(a, 12_288, 0)),
+        Loop::new("rep-movs-unaligned-4096", 1, |a| copy(a, 4096, 7)),
+        Loop::new("rep-movs-unaligned-12288", 1, |a| copy(a, 12_288, 7)),
     ]
 }

@@ -142,10 +142,10 @@ impl Stores {
     }
 
     /// The cycle in which the data of an uncommitted store is available to a load of `place` that is issued in cycle
-    /// `at`, and true if the store named its address alike.
+    /// `at`, and true if the store had the same base register.
     pub(super) fn find(&self, key: u64, place: Place, at: u64) -> Option<(u64, bool)> {
         let store = &self.stores[slot(key)];
-        let alike = store.place == Some(place);
+        let alike = store.place.is_some_and(|own| own.base == place.base);
         (store.key == key && store.committed > at).then_some((store.data, alike))
     }
 }

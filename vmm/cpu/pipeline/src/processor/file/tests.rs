@@ -90,7 +90,7 @@ fn a_wrong_value_is_named_with_file_key_value_and_limit() {
         (
             "miss-ticks = 20000",
             "miss-ticks = 3000",
-            "caches.memory.miss-ticks = 3000 is out of range (4000 to 1000000)",
+            "caches.memory.miss-ticks = 3000 is out of range (5500 to 1000000)",
         ),
         ("hidden = 200", "hidden = -2", "hidden"),
     ] {
@@ -123,8 +123,8 @@ fn levels_and_shared_paths_have_limits() {
         ("level = 4", "", "level"),
         (
             "shared-ticks = 3300",
-            "shared-ticks = 4001",
-            "caches.memory.shared-ticks = 4001 is out of range (0 to 4000)",
+            "shared-ticks = 5501",
+            "caches.memory.shared-ticks = 5501 is out of range (0 to 5500)",
         ),
     ] {
         let error = parse(&ZEN5.replacen(from, to, 1)).unwrap_err();
