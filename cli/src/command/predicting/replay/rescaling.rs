@@ -109,7 +109,7 @@ pub(super) fn rescaled(
     let factor = parts.factor() * clocks;
     let mut warnings = vec![format!(
         "own work takes {factor:.3} times as long on {} as on {}: {}; clocks x {clocks:.3}. One factor is used for all of \
-         it: the core's is the mean of 20 loops by the model",
+         it; the core's is the mean of the self-test's loops by the model",
         to.identity(),
         from.identity(),
         parts.words()
