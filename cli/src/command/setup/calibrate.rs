@@ -14,6 +14,7 @@ use belljar_calibrate::fit::Fitted;
 use belljar_calibrate::measure::measure;
 use belljar_calibrate::self_test::{self, MOST_MEDIAN, Tested};
 use belljar_files::write_file;
+use belljar_sim::figures::decimal;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -23,10 +24,9 @@ use crate::command::output::{say, show};
 pub(crate) enum CalibrateCommand {
     /// Measure this processor and write its processor file.
     ///
-    /// It takes some 15 seconds. Other work on the machine makes caches and memory look slower.
-    #[command(
-        after_help = "Example: belljar calibrate processor --out here.toml, then belljar mpirun --processor here.toml -np 4 ./solver"
-    )]
+    /// It takes some 15 seconds. Other work on the machine makes caches and memory look slower. `belljar mpirun --processor` and
+    /// scenarios take the file.
+    #[command(after_help = "Example: belljar calibrate processor --out here.toml")]
     Processor(ProcessorArguments),
 }
 
@@ -89,11 +89,12 @@ fn has_extension(arguments: &ProcessorArguments) -> bool {
 fn refusal(median: f64, tested: &[Tested]) -> String {
     let off = tested.iter().filter(|one| one.factor() > MOST_MEDIAN);
     let off: Vec<String> = off
-        .map(|one| format!("{} ({:.2})", one.name, one.ratio()))
+        .map(|one| format!("{} ({})", one.name, decimal(one.ratio(), 2)))
         .collect();
     format!(
-        "the self-test is off by a factor of {median:.2} in the median (limit {MOST_MEDIAN}), so no file is written; \
+        "the self-test is off by a factor of {} in the median (limit {MOST_MEDIAN}), so no file is written; \
          loops beyond the limit: {}; repeat it without other work on this machine",
+        decimal(median, 2),
         off.join(", ")
     )
 }
@@ -113,17 +114,17 @@ fn print_tables(
     }
     let mut loops = Table::new(["self-test, cycles of a round", "measured", "model", "ratio"]);
     for one in tested {
-        let cells = [one.measured, one.modelled, one.ratio()].map(|value| format!("{value:.2}"));
+        let cells = [one.measured, one.modelled, one.ratio()].map(|value| decimal(value, 2));
         loops.row([one.name.clone()].into_iter().chain(cells).collect());
     }
     show(|out| {
         parameters.write(out)?;
         writeln!(out)?;
         loops.write(out)?;
-        let median = self_test::median(tested);
+        let median = decimal(self_test::median(tested), 2);
         writeln!(
             out,
-            "\nThe median factor is {median:.2}; the limit is {MOST_MEDIAN}."
+            "\nThe median factor is {median}; the limit is {MOST_MEDIAN}."
         )
     })
 }

@@ -173,10 +173,12 @@ impl Text {
     /// Ticks of REP MOVS or REP STOS that writes `bytes` from `address` on, besides the instruction.
     pub fn written(&self, bytes: u64, address: u64) -> u64 {
         let aligned = address.is_multiple_of(32);
-        let start = match bytes {
-            0 => return 0,
-            ..=crate::memory::LINE_BYTES => self.short,
-            _ => self.start,
+        if bytes == 0 {
+            return 0;
+        }
+        let start = match bytes > crate::memory::LINE_BYTES {
+            true => self.start,
+            false => self.short,
         };
         let (start, rate) = match aligned {
             true => (start, self.bytes_per_cycle),

@@ -66,7 +66,7 @@ pub(crate) struct JobArguments {
     /// Processor of the own work: a built-in name or a .toml file.
     ///
     /// A run with a processor model is rescaled by the parts of its cycles, others by their clock.
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME")]
     pub(super) processor: Option<String>,
     /// Algorithms of collective operations.
     ///

@@ -10,7 +10,7 @@ use belljar_analysis::{CpiStat, Filter};
 use belljar_calibrate::self_test::core_factor;
 use belljar_files::read_input_text;
 use belljar_pipeline::processor::{LineCost, MemoryParameters, Processor};
-use belljar_sim::figures::percent;
+use belljar_sim::figures::{decimal, percent};
 
 /// The file with the cycles of nodes by cause.
 const SUMMARY_FILE: &str = "summary.json";
@@ -55,7 +55,7 @@ impl WorkParts {
         let parts = self.all().into_iter().filter(|(_, part)| part.cycles > 0.0);
         let parts = parts.map(|(name, part)| {
             let share = percent(part.cycles as u64, all.max(1.0) as u64);
-            format!("{name} {share} x {:.2}", part.factor)
+            format!("{name} {share} x {}", decimal(part.factor, 2))
         });
         parts.collect::<Vec<_>>().join(", ")
     }
@@ -82,7 +82,8 @@ pub(super) fn rescaled(
             factor: clocks,
             warnings: vec![format!(
                 "the run was traced without a processor model, so --processor {wanted} rescales own work by the ratio \
-                 of clocks alone ({clocks:.3}); trace it with `--processor` for its parts"
+                 of clocks alone ({}); trace it with `--processor` for its parts",
+                decimal(clocks, 3)
             )],
         });
     };
@@ -108,11 +109,13 @@ pub(super) fn rescaled(
     let parts = parts(&found.all, queued, &from, &to, core_factor(&from, &to)?);
     let factor = parts.factor() * clocks;
     let mut warnings = vec![format!(
-        "own work takes {factor:.3} times as long on {} as on {}: {}; clocks x {clocks:.3}. One factor is used for all of \
-         it; the core's is the mean of the self-test's loops by the model",
+        "own work takes {} times as long on {} as on {}: {}; clocks x {}. One factor is used for all of it; the core's is \
+         the mean of the self-test's loops by the model",
+        decimal(factor, 3),
         to.identity(),
         from.identity(),
-        parts.words()
+        parts.words(),
+        decimal(clocks, 3)
     )];
     warnings.extend(extrapolations(&from.caches, &to.caches));
     Ok(Rescaled { factor, warnings })
@@ -241,7 +244,7 @@ mod tests {
         );
         assert_eq!(
             parts.words(),
-            "core 60 % x 1.00, caches 10 % x 1.00, memory 22.5 % x 2.00, bandwidth 7.5 % x 3.00"
+            "core 60.0 % x 1.00, caches 10.0 % x 1.00, memory 22.5 % x 2.00, bandwidth 7.5 % x 3.00"
         );
         assert_eq!(
             super::parts(&stat(0, 0, 0), 0.0, &from, &to, 1.0).factor(),
@@ -272,7 +275,7 @@ mod tests {
         to.overlap.hidden = 1;
         let all = extrapolations(&from, &to);
         assert_eq!(all.len(), 2);
-        assert!(all[0].contains("8192 KiB, 32768 KiB and 48 KiB"), "{all:?}");
+        assert!(all[0].contains("8192 KiB, 16384 KiB and 48 KiB"), "{all:?}");
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub(super) fn fit(fitted: &mut Fitted, measurements: &Measurements) -> Result<()
     level(fitted, measurements, "l2", inside, (first_cycles, 0.0))?;
     let nearer = fitted.get("caches.l2.line-ticks");
     // The base's levels are those of another processor.
-    ["l3", "l4"].map(|name| fitted.remove("caches", name));
+    for name in ["l3", "l4"] {
+        fitted.remove("caches", name);
+    }
     if let Some(third) = farther.last() {
         third_level(
             fitted,
