@@ -1,8 +1,8 @@
 //! Executable memory for one loop, and buffers for its data.
 //!
-//! Code is written to a mapping that is made executable afterwards: no mapping is ever writable and executable. All
-//! code is that of `loops` and `caches`; it saves the registers that its caller owns, and accesses only the
-//! buffer that it is called with. `clock` is the caller.
+//! Code is written to a mapping that is made executable afterwards: no mapping is ever writable and executable. `loops`
+//! and `caches` are the only sources of code. It saves its caller's registers, and accesses one buffer. `clock` is the
+//! caller.
 #![allow(unsafe_code)]
 
 use std::{io, ptr};

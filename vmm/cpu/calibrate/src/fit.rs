@@ -27,7 +27,7 @@ pub struct Fitted {
     table: Table,
     /// Keys with dots that measurements determined.
     measured: BTreeSet<String>,
-    /// Where measurements contradict CPUID.
+    /// Contradictions between measurements and CPUID.
     notes: Vec<String>,
 }
 
@@ -78,12 +78,12 @@ impl Fitted {
         text::written(&self.table, &self.measured, &self.notes)
     }
 
-    /// Where measurements contradict CPUID.
+    /// Contradictions between measurements and CPUID.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Measured parameters, by key, in which the file differs from `other`: its value, and that of `other`.
+    /// Measured parameters that differ from those of `other`, by key: the file's value, and the other one.
     pub fn differences(&self, other: &Table) -> BTreeMap<String, (i64, Option<i64>)> {
         let differs = |key: &String| {
             let (own, other) = (number(&self.table, key)?, number(other, key));

@@ -58,8 +58,7 @@ pub fn self_test(processor: &Processor) -> Result<Vec<Tested>, CalibrateError> {
     compared(processor, &mixed())
 }
 
-/// The mean factor, in the geometric sense, by which the loops of the test take more cycles in the core of `to` than in
-/// that of `from`, by the model of both.
+/// The geometric mean of the loops' cycles in the core of `to` over those in the core of `from`, by the model.
 ///
 /// # Errors
 /// [`CalibrateError`] if a loop cannot be assembled.
@@ -133,7 +132,7 @@ mod tests {
         assert!((factor * back - 1.0).abs() < 1e-9, "{factor} {back}");
     }
 
-    /// The model runs every loop of the test, whatever the host is.
+    /// The model runs every loop of the test on any host.
     #[test]
     fn every_loop_has_cycles_by_the_model() {
         let processor = Processor::built_in("zen5").unwrap();

@@ -1,8 +1,7 @@
 //! Sizes, latencies and rates of caches, translation buffers and memory.
 //!
-//! Sizes are those of CPUID, unless loads find much less in the last level: then what they find is the third level, and
-//! the rest is a fourth one. Latencies are those of lists beyond a hit in the first level. `fit` calls it after the
-//! operations.
+//! Sizes are those of CPUID. If loads find much less of the last level, that part is the third level and the rest a
+//! fourth one. Latencies are those of lists beyond a hit in the first level. `fit` calls it after the operations.
 
 use super::{Fitted, at, edge};
 use crate::CalibrateError;

@@ -1,4 +1,4 @@
-//! Files from given measurements: those that the model of a known processor makes, and impossible ones.
+//! Files from given measurements: of the model of a known processor, and impossible ones.
 
 use belljar_pipeline::processor::BUILT_IN;
 
@@ -136,7 +136,7 @@ fn caches_are_those_of_cpuid_with_measured_costs() {
         ("caches.l2.line-ticks", 2_000),
         ("caches.l3.kib", 16_384),
         ("caches.l3.latency", 40),
-        // What the second level takes for a line is no part of it.
+        // Without the time of the second level.
         ("caches.l3.line-ticks", 1_500),
         ("caches.l3.miss-ticks", 6_000),
         ("caches.memory.latency", 300),
@@ -222,7 +222,7 @@ fn missing_and_impossible_measurements_are_named() {
     assert!(error(&all).contains("`windows` is without an edge"));
 }
 
-/// The real measurement, whatever the host is and does: only its form.
+/// Checks only the form of a real measurement: its values depend on the host.
 #[test]
 fn this_host_has_a_measurement_for_every_loop() {
     let measured = crate::measure::measure(|_| ()).unwrap();
