@@ -58,6 +58,7 @@ pub use check::{
 };
 pub use comparison::diff::{
     Both, CallDiff, FunctionDiff, PhaseDiff, RankDiff, SiteDiff, TraceDiff, WaitDiff, diff,
+    processors_warning,
 };
 pub use comparison::several::{Comparable, Lines, Several, Shape};
 pub use counted::TimesMode;

@@ -151,6 +151,9 @@ enum Command {
     /// A model is fitted to traced runs of several sizes.
     #[command(subcommand)]
     Model(command::predicting::model::ModelCommand),
+    /// Measure parameters of models on this machine.
+    #[command(subcommand)]
+    Calibrate(command::setup::calibrate::CalibrateCommand),
     /// Build, list and verify guest images.
     #[command(subcommand)]
     Image(command::setup::image::ImageCommand),
@@ -216,6 +219,7 @@ fn main() -> ExitCode {
         Command::Cache(command) => command::setup::cache::cache(&command),
         Command::Completions(arguments) => command::setup::manual::completions(&arguments),
         Command::Man(arguments) => command::setup::manual::man(&arguments, Arguments::command()),
+        Command::Calibrate(command) => command::setup::calibrate::calibrate(&command),
         Command::Image(command) => command::setup::image::image(&command),
     };
     command::terminal::interrupt::give_way();

@@ -9,6 +9,8 @@ use belljar_mpi::{FUNCTIONS, Standard};
 use belljar_sim::Frequency;
 use bincode::{Decode, Encode};
 
+use crate::codec::not_encoded;
+
 /// The name of the trace in a run's directory.
 pub const TRACE_FILE: &str = "trace.bjt";
 
@@ -17,6 +19,9 @@ pub const MAGIC: [u8; 8] = *b"BelljarT";
 
 /// Version of the format that is written, stored after [`MAGIC`] as 16 bits, little endian.
 pub const VERSION: u16 = 14;
+
+/// The version of a file whose header names modelled processors; it is otherwise as [`VERSION`].
+pub const MODELLED_VERSION: u16 = 15;
 
 /// The last version whose times include the number of calls that a record stands for.
 pub const UNCOUNTED_VERSION: u16 = 11;
@@ -34,12 +39,23 @@ pub const EARLIEST_VERSION: u16 = 11;
 /// Most nodes that a header may declare.
 const MAX_NODES: usize = 1 << 20;
 
+/// Most processors that a header may name, and the most bytes of a name.
+const MAX_PROCESSORS: usize = 1024;
+const MAX_PROCESSOR_BYTES: usize = 256;
+
+/// Names of modelled processors, which only headers of version [`MODELLED_VERSION`] have, after all other fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ProcessorNames(Vec<String>);
+
+not_encoded!(ProcessorNames);
+
 /// A trace's data that precedes its first event.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct TraceHeader {
     scenario: String,
     frequencies_hz: Vec<u64>,
     functions_hash: u32,
+    processors: ProcessorNames,
 }
 
 impl TraceHeader {
@@ -50,12 +66,32 @@ impl TraceHeader {
             scenario: scenario.to_owned(),
             frequencies_hz: frequencies.iter().map(|rate| rate.as_hz()).collect(),
             functions_hash: functions_hash(Standard::FaultTolerance),
+            processors: ProcessorNames::default(),
+        }
+    }
+
+    /// The same header of a run whose time models have these processors, each a name and the hash of its file.
+    pub fn with_processors(mut self, processors: &[String]) -> Self {
+        self.processors = ProcessorNames(processors.to_vec());
+        self
+    }
+
+    /// Returns the processors of the run's time models, each a name and the hash of its file; none by default.
+    pub fn processors(&self) -> &[String] {
+        &self.processors.0
+    }
+
+    /// Returns the version of a file with this header.
+    pub fn file_version(&self) -> u16 {
+        match self.processors().is_empty() {
+            true => VERSION,
+            false => MODELLED_VERSION,
         }
     }
 
     /// Returns the same header for a file of the current version.
     pub fn as_written_now(&self) -> Self {
-        Self::new(&self.scenario, &self.frequencies())
+        Self::new(&self.scenario, &self.frequencies()).with_processors(self.processors())
     }
 
     /// Returns the scenario's name.
@@ -104,6 +140,10 @@ impl TraceHeader {
         }
         if self.frequencies_hz.contains(&0) {
             return Err("a node's clock rate is zero");
+        }
+        let long = |name: &String| name.is_empty() || name.len() > MAX_PROCESSOR_BYTES;
+        if self.processors().len() > MAX_PROCESSORS || self.processors().iter().any(long) {
+            return Err("its processors are more than 1024, or a name is empty or above 256 bytes");
         }
         Ok(())
     }

@@ -46,8 +46,8 @@ pub use event::{
     Transfer, TransferKind, Who,
 };
 pub use file::{
-    EARLIEST_VERSION, MAGIC, TRACE_FILE, TraceError, TraceHeader, TraceState, UNCOUNTED_VERSION,
-    UNEXPLAINED_VERSION, UNGROUPED_VERSION, VERSION,
+    EARLIEST_VERSION, MAGIC, MODELLED_VERSION, TRACE_FILE, TraceError, TraceHeader, TraceState,
+    UNCOUNTED_VERSION, UNEXPLAINED_VERSION, UNGROUPED_VERSION, VERSION,
 };
 pub use implementation::{Implementation, MpiLibrary, Peer, UNDEFINED, standard_abi};
 pub use launch::Launch;

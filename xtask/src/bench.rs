@@ -55,7 +55,7 @@ pub(crate) struct BenchArguments {
     /// costs of the kvm engine, and `scale`, with optional names of parts, the costs of many nodes.
     /// `hosts` measures the costs of several hosts, `replay` the messages that replay plays per second,
     /// compared with SimGrid, `simulate` the duration of mixes of ten thousand jobs, and `observing` the
-    /// costs of call sites and profiles. `realism`, with optional names of kernels and of a processor,
+    /// costs of call sites and profiles. `realism`, with optional names of kernels or `programs`, and of a processor,
     /// compares a modelled processor with this one.
     names: Vec<String>,
     /// Draw a chart into this file, as SVG.

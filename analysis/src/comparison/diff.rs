@@ -28,6 +28,7 @@ use serde::Serialize;
 use crate::causes::waiting::WaitKind;
 use crate::dump::frames::{FrameNames, SiteFrame};
 use crate::structure::phases::ProgramPhase;
+pub use render::processors_warning;
 use sequence::{Parting, Sequences};
 use times::{DiffSide, DiffSums};
 
@@ -47,6 +48,9 @@ pub struct TraceDiff {
     pub equal: bool,
     /// True if all threads make the same calls.
     pub same_structure: bool,
+    /// Processors of the time models of both runs; `None` if they are the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processors: Option<[Vec<String>; 2]>,
     /// Time from the first call of all to the last return.
     pub span_ps: Both,
     /// By process, in the order of jobs and ranks.
@@ -178,6 +182,10 @@ pub fn diff(
     }
     let partings = sequences.finish();
     let mut diff = times.finish();
+    let [own, other] = headers
+        .each_ref()
+        .map(|header| header.processors().to_vec());
+    diff.processors = (own != other).then_some([own, other]);
     diff.same_structure = partings.values().all(|parting| parting.other.is_none());
     diff.equal = partings
         .values()

@@ -31,6 +31,9 @@ pub struct Statistics {
     /// True if no times were read: times and their counts are 0, and are not shown.
     #[serde(skip_serializing_if = "is_not")]
     pub untimed: bool,
+    /// Processors of the run's time models, each a name and the hash of its file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<String>,
     /// By function, in descending order of total time, or of calls without times.
     pub functions: Vec<FunctionStat>,
     /// By process, in the order of jobs and ranks.

@@ -4,6 +4,8 @@
 
 /// `belljar cache`: entries of the user's cache.
 pub(crate) mod cache;
+/// `belljar calibrate`: parameters of models, measured on this machine.
+pub(crate) mod calibrate;
 /// `belljar doctor` and `belljar schema`.
 pub(crate) mod doctor;
 /// `belljar image`: guest images.

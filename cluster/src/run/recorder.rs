@@ -25,6 +25,7 @@ use crate::run::checkpoint::CheckpointError;
 use crate::run::ending::Ending;
 use crate::run::error::RunError;
 use crate::run::runner::Runner;
+use crate::run::summary::modelled_processors;
 use passage::{Passage, PassageState};
 use probes::{ProbeRecorder, ProbeRecorderState, ProbesLeft};
 
@@ -335,5 +336,5 @@ pub(crate) fn selection(plan: &Plan, node: u32) -> Selection {
 }
 
 fn header(plan: &Plan) -> TraceHeader {
-    TraceHeader::new(&plan.name, &plan.clocks())
+    TraceHeader::new(&plan.name, &plan.clocks()).with_processors(&modelled_processors(plan))
 }

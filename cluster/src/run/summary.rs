@@ -293,7 +293,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
 }
 
 /// The processors that the nodes' time models have, each once.
-fn modelled_processors(plan: &Plan) -> Vec<String> {
+pub(super) fn modelled_processors(plan: &Plan) -> Vec<String> {
     let timings = plan.kinds().iter().filter_map(|kind| kind.timing.as_ref());
     let processors = timings.filter_map(|timing| timing.processor.as_ref());
     let mut named: Vec<String> = processors.map(|processor| processor.identity()).collect();

@@ -2,7 +2,7 @@
 //!
 //! Used by the writer and the readers.
 
-use belljar_trace::{MOST_FRAMES, TraceHeader, VERSION, codec};
+use belljar_trace::{MODELLED_VERSION, MOST_FRAMES, TraceHeader, VERSION, codec};
 use bincode::{Decode, Encode};
 
 /// Optional contents of a trace's calls.
@@ -42,14 +42,22 @@ struct Versioned {
     version: u16,
 }
 
+/// The same with the processors of the run's time models.
+#[derive(Encode, Decode)]
+struct Modelled {
+    versioned: Versioned,
+    processors: Vec<String>,
+}
+
 impl Header {
-    /// Encodes the header in the current version.
+    /// Encodes the header in the version that its contents need.
     ///
     /// # Errors
     /// Returns the fault if the result could not be read again.
     pub(crate) fn encode(self) -> Result<Vec<u8>, String> {
         self.trace.check(VERSION)?;
         let Contents { accounted, frames } = self.contents;
+        let (version, processors) = (self.trace.file_version(), self.trace.processors().to_vec());
         let plain = Plain {
             trace: self.trace,
             accounted,
@@ -57,11 +65,20 @@ impl Header {
         let mut bytes = Vec::new();
         let versioned = Versioned {
             sited: Sited { plain, frames },
-            version: VERSION,
+            version,
         };
-        let encoded = codec::encode(&versioned, &mut bytes);
+        let encoded = match version {
+            MODELLED_VERSION => {
+                let modelled = Modelled {
+                    versioned,
+                    processors,
+                };
+                codec::encode(&modelled, &mut bytes)
+            }
+            _ => codec::encode(&versioned, &mut bytes),
+        };
         encoded.map_err(|error| error.to_string())?;
-        Self::decode(VERSION, &bytes)?;
+        Self::decode(version, &bytes)?;
         Ok(bytes)
     }
 
@@ -70,7 +87,17 @@ impl Header {
     /// # Errors
     /// Returns the fault.
     pub(crate) fn decode(version: u16, payload: &[u8]) -> Result<Self, String> {
-        let decoded: Versioned = codec::decode(payload).map_err(|error| error.to_string())?;
+        let (decoded, processors) = match version {
+            MODELLED_VERSION => {
+                let modelled = codec::decode::<Modelled>(payload);
+                let modelled = modelled.map_err(|error| error.to_string())?;
+                (modelled.versioned, modelled.processors)
+            }
+            _ => {
+                let decoded = codec::decode::<Versioned>(payload);
+                (decoded.map_err(|error| error.to_string())?, Vec::new())
+            }
+        };
         let Sited { plain, frames } = decoded.sited;
         if decoded.version != version {
             return Err(format!(
@@ -78,13 +105,14 @@ impl Header {
                 decoded.version
             ));
         }
-        plain.trace.check(version)?;
+        let trace = plain.trace.with_processors(&processors);
+        trace.check(version)?;
         if frames > MOST_FRAMES {
             return Err("its sites have an impossible number of frames".to_owned());
         }
         let accounted = plain.accounted;
         Ok(Self {
-            trace: plain.trace.as_written_now(),
+            trace: trace.as_written_now(),
             contents: Contents { accounted, frames },
         })
     }

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use belljar_files::open_input;
 use belljar_trace::{
-    EARLIEST_VERSION, Event, MAGIC, TraceError, TraceHeader, TraceState, TraceSummary,
-    UNCOUNTED_VERSION, UNEXPLAINED_VERSION, VERSION,
+    EARLIEST_VERSION, Event, MAGIC, MODELLED_VERSION, TraceError, TraceHeader, TraceState,
+    TraceSummary, UNCOUNTED_VERSION, UNEXPLAINED_VERSION,
 };
 
 use crate::explained::Prepared;
@@ -49,7 +49,7 @@ pub fn version(path: &Path) -> Result<u16, TraceError> {
         reason: "it does not begin like one".to_owned(),
     })?;
     let version = u16::from_le_bytes(version);
-    if !(EARLIEST_VERSION..=VERSION).contains(&version) {
+    if !(EARLIEST_VERSION..=MODELLED_VERSION).contains(&version) {
         let path = path.to_owned();
         return Err(TraceError::Version { path, version });
     }

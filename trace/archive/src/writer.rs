@@ -16,7 +16,8 @@ use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use belljar_trace::{
-    Event, MAGIC, StateError, TraceError, TraceHeader, TraceSummary, VERSION, codec,
+    Event, MAGIC, MODELLED_VERSION, StateError, TraceError, TraceHeader, TraceSummary, VERSION,
+    codec,
 };
 use bincode::{Decode, Encode};
 
@@ -87,11 +88,11 @@ impl TraceWriter {
     ) -> Result<Self, TraceError> {
         let mut writer = Self::at(file, path);
         writer.dictionary = Dictionary::new(VERSION, contents.frames > 0);
-        let trace = header.clone();
+        let (trace, version) = (header.clone(), header.file_version());
         let header = Header { trace, contents }.encode();
         let header = header.map_err(|reason| writer.unencodable(reason))?;
         let mut start = MAGIC.to_vec();
-        start.extend_from_slice(&VERSION.to_le_bytes());
+        start.extend_from_slice(&version.to_le_bytes());
         frame::put(&mut start, ChunkKind::Header, &header);
         writer.sizes.other += start.len() as u64;
         writer.write(&start)?;
@@ -189,7 +190,8 @@ impl TraceWriter {
         let mut start = [0; MAGIC.len() + 2];
         let read = file.read_exact(&mut start);
         read.map_err(|source| failed("read", path, source))?;
-        if start[..MAGIC.len()] != MAGIC || start[MAGIC.len()..] != VERSION.to_le_bytes() {
+        let version = u16::from_le_bytes([start[MAGIC.len()], start[MAGIC.len() + 1]]);
+        if start[..MAGIC.len()] != MAGIC || ![VERSION, MODELLED_VERSION].contains(&version) {
             return Err(state(
                 "it is damaged: it does not begin like a trace".to_owned(),
             ));

@@ -40,6 +40,21 @@ const KERNELS: [(&str, &[&str]); 2] = [
     ("x86-64-v3", &["dgemm-avx2", "triad-avx2"]),
 ];
 
+/// The word for programs in place of kernels, and their names: no parameter of a processor comes from them.
+const PROGRAMS: &str = "programs";
+const PROGRAM_NAMES: [(&str, &[&str]); 1] = [(
+    "x86-64-v2",
+    &[
+        "product",
+        "relaxation",
+        "streams",
+        "sorting",
+        "sparse",
+        "forces",
+        "hashing",
+    ],
+)];
+
 /// Repeats natively; in a guest they hardly differ.
 const NATIVE_REPEATS: usize = 15;
 const GUEST_REPEATS: usize = 2;
@@ -72,11 +87,22 @@ impl Compared {
     }
 }
 
-/// Measures and prints the table. `names` are kernels; a name that ends in `.toml`, or that of a built-in processor,
-/// is the modelled processor; `none` is the default model of time.
+/// Measures and prints the table. `names` are kernels, or `programs`; a name that ends in `.toml`, or that of a built-in
+/// processor, is the modelled processor; `none` is the default model of time.
 pub(super) fn run(names: &[String]) -> Result<()> {
+    let programs = names.iter().any(|name| name == PROGRAMS);
+    let table = if programs {
+        &PROGRAM_NAMES[..]
+    } else {
+        &KERNELS[..]
+    };
+    let names: Vec<String> = names
+        .iter()
+        .filter(|name| *name != PROGRAMS)
+        .cloned()
+        .collect();
     let known = |name: &&String| {
-        KERNELS
+        table
             .iter()
             .any(|(_, kernels)| kernels.contains(&name.as_str()))
     };
@@ -92,10 +118,10 @@ pub(super) fn run(names: &[String]) -> Result<()> {
         ),
     };
     let bench = Bench::prepared_with(BuildProfile::Dev)?;
-    compile(&bench)?;
+    compile(&bench, programs)?;
     let wanted = |name: &str| kernels.is_empty() || kernels.iter().any(|one| *one == name);
-    let mut table = Vec::new();
-    for (level, names) in KERNELS {
+    let mut rows = Vec::new();
+    for &(level, names) in table {
         let names: Vec<&str> = names.iter().copied().filter(|name| wanted(name)).collect();
         if names.is_empty() {
             continue;
@@ -103,14 +129,14 @@ pub(super) fn run(names: &[String]) -> Result<()> {
         let guest = in_guest(&bench, level, processor, &names)?;
         let native = natively(&bench, &names)?;
         for name in names {
-            table.push(compare(name, &native, &guest)?);
+            rows.push(compare(name, &native, &guest)?);
         }
     }
-    print(processor, &table);
+    print(processor, &rows);
     Ok(())
 }
 
-fn compile(bench: &Bench) -> Result<()> {
+fn compile(bench: &Bench, programs: bool) -> Result<()> {
     let root = crate::root();
     let status = Command::new("gcc")
         .args(["-O2", "-fno-math-errno", "-static", "-I"])
@@ -118,6 +144,8 @@ fn compile(bench: &Bench) -> Result<()> {
         .arg("-o")
         .arg(bench.folder.join("driver"))
         .arg(root.join("xtask/src/bench/realism/driver.c"))
+        .args(programs.then_some("-DPROGRAMS"))
+        .arg("-lm")
         .status()
         .context("cannot start gcc")?;
     if !status.success() {

@@ -16,6 +16,21 @@ const SHOWN: usize = 4;
 /// Number of call sites shown in the text.
 const SITES: usize = 20;
 
+/// The warning that runs have different processors in their time models; `None` if they have the same.
+pub fn processors_warning([a, b]: &[Vec<String>; 2]) -> Option<String> {
+    let named = |all: &Vec<String>| match all.is_empty() {
+        true => "no processor".to_owned(),
+        false => all.join(", "),
+    };
+    (a != b).then(|| {
+        format!(
+            "the runs model different processors ({} and {}), so times between MPI calls differ by them, too",
+            named(a),
+            named(b)
+        )
+    })
+}
+
 impl TraceDiff {
     /// Writes the differences as text.
     ///
@@ -38,6 +53,9 @@ impl TraceDiff {
                 counted(calls, "call")
             )?,
             false => writeln!(out, "The programs do not do the same.")?,
+        }
+        if let Some(warning) = self.processors.as_ref().and_then(processors_warning) {
+            writeln!(out, "Warning: {warning}.")?;
         }
         let Both { a, b } = self.span_ps;
         writeln!(

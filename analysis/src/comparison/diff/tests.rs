@@ -61,6 +61,27 @@ fn a_trace_equals_itself() {
 }
 
 #[test]
+fn runs_of_different_processors_are_warned_of() {
+    let with = |names: &[&str], barrier| {
+        let mut trace = program(barrier, 3, 7);
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        trace.header = trace.header.with_processors(&names);
+        trace
+    };
+    let same = compared(&with(&["zen5 (01)"], 5000), &with(&["zen5 (01)"], 9000));
+    assert_eq!(same.processors, None);
+    assert!(!text(&same).contains("Warning"), "{}", text(&same));
+    let found = compared(&with(&["zen5 (01)"], 5000), &with(&[], 9000));
+    assert!(
+        text(&found).contains(
+            "Warning: the runs model different processors (zen5 (01) and no processor), so times between MPI calls"
+        ),
+        "{}",
+        text(&found)
+    );
+}
+
+#[test]
 fn a_program_that_waits_longer_does_the_same() {
     let found = compared(&program(5000, 3, 7), &program(9000, 5, 7));
     assert!(!found.equal && found.same_structure, "{found:?}");

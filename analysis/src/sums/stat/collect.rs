@@ -82,7 +82,10 @@ impl<'a> StatCollector<'a> {
             sizes: BTreeMap::new(),
             traffic: BTreeMap::new(),
             efficiency: EfficiencyCollector::new(header),
-            result: Statistics::default(),
+            result: Statistics {
+                processors: header.processors().to_vec(),
+                ..Statistics::default()
+            },
         }
     }
 

@@ -271,6 +271,9 @@ impl Statistics {
     }
 
     fn write_remarks(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        if !self.processors.is_empty() {
+            writeln!(out, "Modelled processor: {}", self.processors.join(", "))?;
+        }
         let nested = self.functions.iter().map(|stat| stat.nested);
         let nested = nested.fold(0, u64::saturating_add);
         let remarks = [

@@ -22,6 +22,8 @@ mod placement;
 mod plan;
 /// Results as text and as JSON.
 mod render;
+/// Own work on another processor.
+mod rescaling;
 /// Calls that never return.
 mod stuck;
 /// Tolerance of latency and bandwidth.
@@ -102,7 +104,7 @@ struct PlayArguments {
     ///
     /// Replays run on all processors at once. A key is one of the scenario, such as `network.latency=["1 us", "20 us"]`, a whole
     /// network, such as `network=[{topology="torus",dimensions=[2,2]},{topology="star"}]`, or one of the options `collectives`,
-    /// `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `ranks-per-node` and `topology`. Repeat the option for all
+    /// `compute-scale`, `costs`, `hostfile`, `mapping`, `model`, `processor`, `ranks-per-node` and `topology`. Repeat the option for all
     /// combinations of several keys.
     #[arg(long, value_name = "KEY=[VALUE, ...]", conflicts_with_all = ["out", "bounds", "tolerance", "loops"])]
     vary: Vec<String>,
@@ -130,7 +132,12 @@ fn one(job: &JobArguments, arguments: &PlayArguments) -> Result<ExitCode> {
     let job = job.job()?;
     let program = &job.program;
     let wanted = job.wanted(&arguments.placement)?;
-    let warnings = job.network_warnings(job.arguments, &wanted)?;
+    let mut warnings = job.network_warnings(job.arguments, &wanted)?;
+    warnings.extend(
+        job.rescaled(job.arguments)?
+            .into_iter()
+            .flat_map(|found| found.warnings),
+    );
     for warning in &warnings {
         warning!("{warning}");
     }

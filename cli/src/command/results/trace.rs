@@ -43,8 +43,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use belljar_analysis::{
     AnalysisError, Comparable, DumpFormat, Filter, InPhase, ProgramPhase, Several, TimesMode,
-    Unmatched,
+    Unmatched, processors_warning,
 };
+use belljar_archive::TraceReader;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_images::toml_error::nearest;
 use belljar_sim::Time;
@@ -366,9 +367,18 @@ fn several_of<T: Comparable>(
     compare: impl FnOnce(&mut [(String, T)]),
 ) -> Result<ExitCode> {
     let mut found = Vec::new();
+    let mut first: Option<Vec<String>> = None;
     for trace in traces {
         let path = trace_file(trace);
         warn(&path)?;
+        let processors = TraceReader::open(&path)?.header().processors().to_vec();
+        let both = [
+            first.get_or_insert_with(|| processors.clone()).clone(),
+            processors,
+        ];
+        if let Some(warning) = processors_warning(&both) {
+            warning!("{}: {warning}", trace.display());
+        }
         let (own, state) = of(&path)?;
         remark(&state);
         found.push((trace.display().to_string(), own));

@@ -110,7 +110,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("Understand runs", &["report", "trace", "profile", "bisect"]),
-    ("Predict runs", &["replay", "place", "simulate", "model"]),
+    (
+        "Predict runs",
+        &["replay", "place", "simulate", "model", "calibrate"],
+    ),
     ("Images and caches", &["image", "cache"]),
     (
         "About belljar",

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use belljar_files::open_input;
 use belljar_trace::{
-    EARLIEST_VERSION, MAGIC, TraceError, TraceState, TraceSummary, UNEXPLAINED_VERSION, VERSION,
-    codec,
+    EARLIEST_VERSION, MAGIC, MODELLED_VERSION, TraceError, TraceState, TraceSummary,
+    UNEXPLAINED_VERSION, VERSION, codec,
 };
 
 use crate::calls::dictionary::Dictionary;
@@ -78,7 +78,7 @@ impl Chunks {
         let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
         let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
         let version = u16::from_le_bytes(version);
-        if !(EARLIEST_VERSION..=VERSION).contains(&version) {
+        if !(EARLIEST_VERSION..=MODELLED_VERSION).contains(&version) {
             let path = path.to_owned();
             return Err(TraceError::Version { path, version });
         }
@@ -87,6 +87,8 @@ impl Chunks {
         let chunk = chunk.ok_or_else(|| not_a_trace("its header is missing"))?;
         let header = Header::decode(version, &chunk.payload.unwrap_or_default())
             .map_err(|reason| not_a_trace(&reason))?;
+        // Calls are the same.
+        let version = version.min(VERSION);
         let dictionary = Dictionary::new(version, header.contents.frames > 0);
         Ok(Self {
             file,

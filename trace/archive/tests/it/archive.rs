@@ -48,6 +48,52 @@ fn read(path: &Path) -> Result<(Vec<Event>, TraceState), TraceError> {
     Ok((events, state))
 }
 
+#[test]
+fn a_header_with_processors_has_a_version_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let events = ring(4, 10);
+    let (plain, _) = written(directory.path(), &events, 100);
+    let path = directory.path().join("modelled.bjt");
+    let names = [
+        "zen5 (0123456789abcdef)".to_owned(),
+        "other (00)".to_owned(),
+    ];
+    let modelled = header().with_processors(&names);
+    let mut writer = TraceWriter::create(&path, &modelled, false).unwrap();
+    for event in &events {
+        writer.push(event.clone()).unwrap();
+    }
+    writer.finish(&summary()).unwrap();
+    assert_eq!(belljar_archive::version(&plain).unwrap(), 14);
+    assert_eq!(belljar_archive::version(&path).unwrap(), 15);
+    let reader = TraceReader::open(&path).unwrap();
+    assert_eq!(reader.header(), &modelled);
+    assert_eq!(reader.header().processors(), names);
+    assert_eq!(read(&path).unwrap(), read(&plain).unwrap());
+    assert!(
+        TraceReader::open(&plain)
+            .unwrap()
+            .header()
+            .processors()
+            .is_empty()
+    );
+}
+
+#[test]
+fn impossible_names_of_processors_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.bjt");
+    for names in [
+        vec![String::new()],
+        vec!["x".repeat(257)],
+        vec!["x".to_owned(); 1025],
+    ] {
+        let header = header().with_processors(&names);
+        let error = TraceWriter::create(&path, &header, false).unwrap_err();
+        assert!(error.to_string().contains("processors"), "{error}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 

@@ -75,6 +75,7 @@ named! {
     UopClass {
         Nop "nop" "Instructions without an operation: NOP, ENDBR64, prefetches.";
         Alu "alu" "Moves, arithmetic and logic on general registers.";
+        Select "select" "Conditional moves by a condition of several flags: less, greater, above and their opposites.";
         Lea "lea" "LEA with a scaled index and another term.";
         Shift "shift" "Shifts, rotations and counts of bits.";
         Multiply "multiply" "Integer multiplication with a result of one register; PDEP and PEXT.";
@@ -120,7 +121,9 @@ impl UopClass {
     pub fn ports(self) -> Option<PortGroup> {
         Some(match self {
             Self::Nop => return None,
-            Self::Alu | Self::Text | Self::Atomic | Self::Fence | Self::System => PortGroup::Alu,
+            Self::Alu | Self::Select | Self::Text | Self::Atomic | Self::Fence | Self::System => {
+                PortGroup::Alu
+            }
             Self::Shift => PortGroup::Shift,
             Self::Lea => PortGroup::Lea,
             Self::Multiply | Self::MultiplyWide | Self::Crc => PortGroup::Multiply,

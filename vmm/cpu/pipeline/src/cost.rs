@@ -11,6 +11,8 @@ use crate::uops::{Flow, MicroOp};
 
 /// Longest repeated part of a path, in blocks.
 const MOST_PERIOD: usize = 16;
+/// Instructions that a path must have after its first period, for a period.
+const REPEATED: usize = 32;
 /// Instructions up to which a repeating path is continued.
 const CONTINUED: usize = 1200;
 
@@ -127,29 +129,32 @@ fn run(schedule: &mut Schedule, path: &[PathBlock<'_>], from: usize) -> u64 {
     schedule.ticks() - begin
 }
 
-/// The number of blocks after which all of `path` repeats itself, at least twice.
+/// The number of blocks after which `path` repeats itself to its end: twice, or for [`REPEATED`] instructions.
 fn period(path: &[PathBlock<'_>]) -> Option<usize> {
     let last = path.len() - 1;
     let repeats = |period: usize| {
-        (period..path.len()).all(|at| {
-            let (one, other) = (&path[at], &path[at - period]);
-            // The prediction of the last block's jump is not known yet.
-            std::ptr::eq(one.block, other.block)
-                && (at == last || one.mispredicted == other.mispredicted)
-        })
+        let instructions: usize = path[period..].iter().map(|one| one.block.len()).sum();
+        (2 * period <= path.len() || instructions >= REPEATED)
+            && (period..path.len()).all(|at| {
+                let (one, other) = (&path[at], &path[at - period]);
+                // The prediction of the last block's jump is not known yet.
+                std::ptr::eq(one.block, other.block)
+                    && (at == last || one.mispredicted == other.mispredicted)
+            })
     };
-    (1..=MOST_PERIOD.min(path.len() / 2)).find(|&period| repeats(period))
+    (1..=MOST_PERIOD.min(last)).find(|&period| repeats(period))
 }
 
 /// The share of the last block in the mean ticks of later rounds of a path with this `period`.
 fn repeated(schedule: &mut Schedule, path: &[PathBlock<'_>], period: usize) -> u64 {
-    // The round before the last block's, whose predictions are all known.
-    let round = &path[path.len() - 2 * period..path.len() - period];
+    // The round before the last block, whose predictions are all known.
+    let last = path.len() - 1;
+    let round = &path[last - period..last];
     let instructions: usize = round.iter().map(|one| one.block.len()).sum();
     let rounds = (CONTINUED / instructions + 4) & !1;
     let continued: Vec<PathBlock<'_>> = (0..rounds).flat_map(|_| round).copied().collect();
     let ticks = run(schedule, &continued, continued.len() / 2);
-    let share = path[path.len() - 1].block.len() as u64;
+    let share = path[last].block.len() as u64;
     ticks * share / (rounds as u64 / 2 * instructions as u64)
 }
 

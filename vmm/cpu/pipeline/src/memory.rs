@@ -182,14 +182,8 @@ impl DataMemory {
         let cost = self.shared.cost(level, self.parameters.cost_of(level));
         self.shared.count(level);
         let Some(site) = access.site else {
-            // The rate of string instructions includes the second level, which farther lines also pass.
-            let nearer = self.parameters.cost_of(1).line_ticks;
-            let moved = if level > 1 {
-                nearer + cost.line_ticks
-            } else {
-                0
-            };
-            return (false, moved);
+            // The rate of string instructions includes the second level.
+            return (false, if level > 1 { cost.line_ticks } else { 0 });
         };
         let wanted = self.prefetchers.train(access, site);
         let mut moved = match wanted.expected {

@@ -37,7 +37,7 @@ pub struct Core {
     pub schedulers: [u32; 2],
     /// Cycles from the resolution of a mispredicted branch to the next dispatch.
     pub mispredict: u32,
-    /// Cycles without dispatch after a taken jump.
+    /// Cycles in which the front end follows a taken jump, ahead of dispatch.
     pub taken: u32,
     /// The same after a call.
     pub call: u32,
@@ -157,10 +157,36 @@ impl MemoryParameters {
 pub struct Text {
     /// Bytes that REP MOVS and REP STOS write in a cycle.
     pub bytes_per_cycle: u32,
+    /// The same if the first byte is at no multiple of 32.
+    pub unaligned_bytes_per_cycle: u32,
     /// Cycles before that, if they write more than a line.
     pub start: u32,
+    /// Cycles before that, if they write less.
+    pub short: u32,
+    /// Further cycles if the first byte is at no multiple of 32.
+    pub unaligned: u32,
     /// Ticks of an element of other string instructions.
     pub element: u32,
+}
+
+impl Text {
+    /// Ticks of REP MOVS or REP STOS that writes `bytes` from `address` on, besides the instruction.
+    pub fn written(&self, bytes: u64, address: u64) -> u64 {
+        let aligned = address.is_multiple_of(32);
+        if bytes == 0 {
+            return 0;
+        }
+        let start = match bytes > crate::memory::LINE_BYTES {
+            true => self.start,
+            false => self.short,
+        };
+        let (start, rate) = match aligned {
+            true => (start, self.bytes_per_cycle),
+            false => (start + self.unaligned, self.unaligned_bytes_per_cycle),
+        };
+        let moved = bytes.saturating_mul(crate::TICKS_PER_CYCLE);
+        moved.div_ceil(rate.into()) + u64::from(start) * crate::TICKS_PER_CYCLE
+    }
 }
 
 /// A processor's parameters.

@@ -26,6 +26,9 @@ use stores::{Addresses, Stores};
 /// Cycles between the last time of a path and the first of the next one: more than any calendar holds.
 const APART: u64 = 1 << 16;
 
+/// Cycles by which the front end follows jumps before they are dispatched.
+const AHEAD: u64 = 16;
+
 /// A core in the middle of a path.
 #[derive(Debug)]
 pub struct Schedule {
@@ -47,6 +50,8 @@ pub struct Schedule {
     schedulers: [History; 2],
     addresses: Addresses,
     stores: Stores,
+    /// The cycle up to which the front end has followed jumps.
+    followed: u64,
     /// The cycle in which the last jump was resolved.
     resolved: u64,
     /// The latest cycle so far.
@@ -69,6 +74,7 @@ impl Schedule {
             schedulers: core.schedulers.map(History::new),
             addresses: Addresses::default(),
             stores: Stores::default(),
+            followed: 0,
             resolved: 0,
             latest: 0,
             processor,
@@ -88,6 +94,7 @@ impl Schedule {
         self.schedulers.iter_mut().for_each(History::clear);
         self.addresses.clear();
         self.stores.clear();
+        self.followed = start;
         self.resolved = 0;
         self.latest = start;
     }
@@ -129,7 +136,7 @@ impl Schedule {
         self.retire(uops, done.max(stored.map_or(0, |at| at + 1)));
         if let Some(key) = store {
             let committed = self.retire + u64::from(self.processor.memory.commit);
-            self.stores.add(key, done, committed);
+            self.stores.add(key, op.store, done, committed);
         }
         if op.class.serialises() {
             self.wait(self.retire);
@@ -137,7 +144,8 @@ impl Schedule {
         self.latest = self.latest.max(self.retire).max(done);
     }
 
-    /// The next instruction is at the target of the last one, a taken jump.
+    /// The next instruction is at the target of the last one, a taken jump. The front end follows jumps one after
+    /// another, ahead of dispatch by at most [`AHEAD`] cycles, so jumps wait only for others that are near.
     pub fn jump(&mut self, flow: Flow) {
         let core = &self.processor.core;
         let idle = match flow {
@@ -146,14 +154,15 @@ impl Schedule {
             Flow::Indirect => core.indirect,
             Flow::Next | Flow::Conditional | Flow::Jump => core.taken,
         };
-        if idle > 0 {
-            self.wait(self.dispatch + u64::from(idle));
-        }
+        let begin = self.followed.max(self.dispatch.saturating_sub(AHEAD));
+        self.followed = begin + u64::from(idle);
+        self.wait(self.followed);
     }
 
     /// The last jump was mispredicted.
     pub fn mispredict(&mut self) {
         self.wait(self.resolved + u64::from(self.processor.core.mispredict));
+        self.followed = self.dispatch;
     }
 
     /// Dispatches nothing before cycle `until`.
@@ -207,11 +216,11 @@ impl Schedule {
         };
         let issued = self.ports.load(op.vector, address);
         let key = self.addresses.key(place);
-        match self.stores.find(key, issued) {
-            Some(data) if kind == 0 && place.index.is_none() => {
+        match self.stores.find(key, place, issued) {
+            Some((data, alike)) if op.renames(place, alike) => {
                 data.max(begin) + u64::from(memory.renamed)
             }
-            Some(data) => data.max(issued) + u64::from(memory.forward[kind]),
+            Some((data, _)) => data.max(issued) + u64::from(memory.forward[kind]),
             None => issued + u64::from(memory.load[kind] + indexed),
         }
     }

@@ -82,6 +82,8 @@ pub struct MicroOp {
     pub load: Option<Place>,
     /// The address of its store.
     pub store: Option<Place>,
+    /// True if it accesses less than four bytes of memory.
+    pub narrow: bool,
     /// The value of a general register that it writes.
     pub value: Option<Value>,
     /// Change of RSP by a push, pop, call or return.
@@ -111,6 +113,7 @@ impl MicroOp {
             targets: 0,
             load: None,
             store: None,
+            narrow: false,
             value: value_of(instruction),
             stack: if is_stack {
                 instruction.stack_pointer_increment()
@@ -168,6 +171,7 @@ impl MicroOp {
                 self.addresses |= 1 << register;
             }
         }
+        self.narrow |= memory.memory_size().size() < 4;
         let (reads, writes) = effect(memory.access(), Register::None);
         if reads {
             self.load = Some(place);
@@ -175,6 +179,12 @@ impl MicroOp {
         if writes {
             self.store = Some(place);
         }
+    }
+
+    /// True if the core finds the store that its load reads before both have addresses: into a general register, of
+    /// four bytes or more, and with an index only if store and load are `alike` in their base register.
+    pub(crate) fn renames(&self, place: Place, alike: bool) -> bool {
+        !self.vector && !self.narrow && (alike || place.index.is_none())
     }
 
     fn add_flags(&mut self, instruction: &Instruction) {

@@ -3,9 +3,13 @@
  * driver native|guest REPEATS KERNEL...: a line for each kernel with the cycles of each repeat after the first. A
  * guest's clock is 1 GHz, so its nanoseconds are cycles. The native clock is measured before and after each repeat,
  * and the faster one counts: a slower one was disturbed. */
+#ifdef PROGRAMS
+#include "programs.c"
+#else
 #define main kernels_main
 #include "kernels.c"
 #undef main
+#endif
 #include <time.h>
 
 static double seconds(clockid_t clock)

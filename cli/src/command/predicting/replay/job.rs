@@ -23,6 +23,7 @@ use clap::{Args, ValueEnum};
 
 use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
+use super::rescaling::{self, Rescaled};
 use crate::command::results::trace::generated::never_ran;
 use crate::command::results::trace::tables::implementation;
 use crate::command::terminal::progress;
@@ -62,6 +63,11 @@ pub(crate) struct JobArguments {
     /// 0.5 means processors twice as fast.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub(super) compute_scale: f64,
+    /// Processor of the own work: a built-in name or a .toml file.
+    ///
+    /// A run with a processor model is rescaled by the parts of its cycles, others by their clock.
+    #[arg(long, value_name = "NAME")]
+    pub(super) processor: Option<String>,
     /// Algorithms of collective operations.
     ///
     /// `as-run` takes the choices of the run's MPI library, `openmpi` those by Open MPI 4.1, `mpich` those by the image's MPICH.
@@ -84,6 +90,7 @@ impl JobArguments {
             topology: None,
             model,
             compute_scale: 1.0,
+            processor: None,
             collectives: AS_RUN.to_owned(),
             costs: None,
         }
@@ -220,9 +227,35 @@ impl Job<'_> {
             bail!("--compute-scale must be a number above 0");
         }
         let scenario = self.scenario(&arguments.overrides())?;
+        let scale = scale * self.rescaled(arguments)?.map_or(1.0, |found| found.factor);
         let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
         let hosts = placement.hosts(&self.program, &topology)?;
         self.setting(&scenario, model, topology, settings, hosts, scale)
+    }
+
+    /// The factor of own work on the processor of these options, if they have one.
+    pub(super) fn rescaled(&self, arguments: &JobArguments) -> Result<Option<Rescaled>> {
+        let Some(wanted) = &arguments.processor else {
+            return Ok(None);
+        };
+        let (before, after) = (self.scenario(&[])?, self.scenario(&arguments.overrides())?);
+        let rate = |scenario: &Scenario| scenario.nodes.clock.0.as_hz() as f64;
+        let kinds = before.nodes.kinds(1);
+        let mut processors: Vec<Option<String>> = kinds
+            .iter()
+            .map(|(nodes, _)| nodes.timing.as_ref()?.processor.clone())
+            .collect();
+        processors.dedup();
+        let traced = match &processors[..] {
+            [one] => one.as_deref(),
+            _ => bail!(
+                "--processor: the run's groups of nodes have several processors; it replaces one of all nodes"
+            ),
+        };
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let traced = traced.map(|name| (name, folder));
+        let clocks = rate(&before) / rate(&after);
+        rescaling::rescaled(&self.trace, traced, wanted, clocks).map(Some)
     }
 
     /// The scenario as the options change it, and its file.

@@ -38,6 +38,7 @@ pub(super) fn options(
         ("costs", arguments.costs.as_ref().map(path)),
         ("hostfile", placement.hostfile.as_ref().map(path)),
         ("mapping", placement.mapping.clone()),
+        ("processor", arguments.processor.clone()),
         ("model", model.map(|model| model.get_name().to_owned())),
         (
             "ranks-per-node",

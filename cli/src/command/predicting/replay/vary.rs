@@ -134,6 +134,7 @@ impl Combination {
         let word = word.to_owned();
         match key {
             "collectives" => self.job.collectives = word,
+            "processor" => self.job.processor = Some(word),
             "compute-scale" => {
                 self.job.compute_scale = word.parse().context("compute-scale is a number")?;
             }
@@ -154,7 +155,7 @@ impl Combination {
             key if key.contains('.') => self.job.set.push(format!("{key}={value}")),
             _ => bail!(
                 "{key} does not vary: name a key of the scenario, such as network.latency, a whole network, or one of collectives, compute-scale, costs, hostfile, \
-                 mapping, model, ranks-per-node, topology"
+                 mapping, model, processor, ranks-per-node, topology"
             ),
         }
         Ok(())

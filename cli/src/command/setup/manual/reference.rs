@@ -78,6 +78,10 @@ const PAGES: [(&str, &str); 44] = [
     ),
     ("simulate", "[many jobs on one machine](simulate.md)"),
     ("model", "[models of programs](model.md)"),
+    (
+        "calibrate processor",
+        "[processor files](timing.md#processor-files)",
+    ),
     ("image", "[images and recipes](images.md)"),
     ("cache", "[the cache](images.md#the-cache)"),
     ("schema", "[scenarios](scenario.md)"),

@@ -70,6 +70,11 @@ fn a_period_needs_the_same_blocks_and_predictions() {
     assert_eq!(period(&[a, b, a, b, a]), Some(2));
     assert_eq!(period(&[a, b, b, a]), None);
     assert_eq!(period(&[a]), None);
+    // Three blocks of which only one repeats: the repeated part must be long enough.
+    let long = TimingBlock::new(&decoded(&[0x90; 40]));
+    let c = of(&long, false);
+    assert_eq!(period(&[a, b, a]), None);
+    assert_eq!(period(&[c, a, b, c]), Some(3));
     assert_eq!(period(&[a, of(&nop, true), a]), None);
     // The last prediction is not known yet.
     assert_eq!(period(&[of(&nop, true), of(&nop, true), a]), Some(1));

@@ -148,6 +148,9 @@ struct MemoryTable {
 struct StringTable {
     start: u32,
     bytes_per_cycle: u32,
+    unaligned_bytes_per_cycle: u32,
+    short: u32,
+    unaligned: u32,
     element_ticks: u32,
 }
 
@@ -334,7 +337,15 @@ impl Processor {
                 1,
                 512,
             )?,
+            unaligned_bytes_per_cycle: limits.within(
+                "string.unaligned-bytes-per-cycle",
+                string.unaligned_bytes_per_cycle,
+                1,
+                512,
+            )?,
             start: limits.within("string.start", string.start, 0, 1000)?,
+            short: limits.within("string.short", string.short, 0, 1000)?,
+            unaligned: limits.within("string.unaligned", string.unaligned, 0, 1000)?,
             element: limits.within("string.element-ticks", string.element_ticks, 1, 100_000)?,
         };
         Ok(Self {

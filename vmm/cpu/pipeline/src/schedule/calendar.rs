@@ -46,31 +46,35 @@ impl Calendar {
         cycle
     }
 
-    /// Takes a place of `group` for `occupancy` cycles, the first of which is `from` or later. Returns it.
+    /// Takes a place of `group` for `occupancy` cycles: the first free one is `from` or later and returned, and the
+    /// others are the next free ones. A divider thus works without gaps, in which no whole division would fit.
     pub(super) fn take(&mut self, group: PortGroup, from: u64, occupancy: u32) -> u64 {
         let mut at = from;
-        while let Some(full) = self.first_full(group, at, occupancy) {
-            at = full + 1;
-        }
-        for number in at..at + u64::from(occupancy) {
-            self.cycle(number).taken[group as usize] += 1;
+        while !self.is_free(group, at) {
+            at += 1;
         }
         if let Some(wider) = group.wider() {
             self.cycle(at).taken[wider as usize] += 1;
         }
+        let limit = self.limits[group as usize];
+        let (mut left, mut number) = (occupancy, at);
+        while left > 0 {
+            let taken = &mut self.cycle(number).taken[group as usize];
+            if *taken < limit {
+                *taken += 1;
+                left -= 1;
+            }
+            number += 1;
+        }
         at
     }
 
-    /// The first of the cycles from `at` on in which `group` has no place.
-    fn first_full(&mut self, group: PortGroup, at: u64, occupancy: u32) -> Option<u64> {
+    /// True if `group`, and the wider group that it belongs to, have a place in cycle `at`.
+    fn is_free(&mut self, group: PortGroup, at: u64) -> bool {
         let limits = self.limits;
-        if let Some(wider) = group.wider()
-            && self.cycle(at).taken[wider as usize] >= limits[wider as usize]
-        {
-            return Some(at);
-        }
-        let mut numbers = at..at + u64::from(occupancy);
-        numbers.find(|&number| self.cycle(number).taken[group as usize] >= limits[group as usize])
+        let taken = &self.cycle(at).taken;
+        let free = |group: PortGroup| taken[group as usize] < limits[group as usize];
+        free(group) && group.wider().is_none_or(free)
     }
 
     /// Takes a place of a load.

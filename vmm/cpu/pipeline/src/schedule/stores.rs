@@ -104,6 +104,8 @@ struct Store {
     key: u64,
     data: u64,
     committed: u64,
+    /// Its registers and constant.
+    place: Option<Place>,
 }
 
 /// The last stores.
@@ -130,17 +132,20 @@ impl Stores {
     }
 
     /// Records a store whose data is available in cycle `data` and in the first level in cycle `committed`.
-    pub(super) fn add(&mut self, key: u64, data: u64, committed: u64) {
+    pub(super) fn add(&mut self, key: u64, place: Option<Place>, data: u64, committed: u64) {
         self.stores[slot(key)] = Store {
             key,
             data,
             committed,
+            place,
         };
     }
 
-    /// The cycle in which the data of an uncommitted store is available to a load that is issued in cycle `at`.
-    pub(super) fn find(&self, key: u64, at: u64) -> Option<u64> {
+    /// The cycle in which the data of an uncommitted store is available to a load of `place` that is issued in cycle
+    /// `at`, and true if the store had the same base register.
+    pub(super) fn find(&self, key: u64, place: Place, at: u64) -> Option<(u64, bool)> {
         let store = &self.stores[slot(key)];
-        (store.key == key && store.committed > at).then_some(store.data)
+        let alike = store.place.is_some_and(|own| own.base == place.base);
+        (store.key == key && store.committed > at).then_some((store.data, alike))
     }
 }

@@ -137,6 +137,42 @@ fn a_divider_is_occupied_while_it_divides() {
     );
 }
 
+/// Divisions and roots of one divider, in an order that leaves gaps for neither.
+#[test]
+fn a_divider_has_no_gaps_between_unlike_operations() {
+    assert_cycles(
+        "root, then division",
+        |a| {
+            a.movaps(xmm0, xmm1)?;
+            a.sqrtsd(xmm0, xmm0)?;
+            a.movaps(xmm2, xmm1)?;
+            a.divsd(xmm2, xmm0)
+        },
+        11.0,
+    );
+}
+
+/// A comparison and a move by its sign take three cycles, by its equality two.
+#[test]
+fn conditions_of_several_flags_take_longer() {
+    assert_cycles(
+        "greater",
+        |a| {
+            a.cmp(rcx, rax)?;
+            a.cmovg(rax, rcx)
+        },
+        3.0,
+    );
+    assert_cycles(
+        "equal",
+        |a| {
+            a.cmp(rcx, rax)?;
+            a.cmove(rax, rcx)
+        },
+        2.0,
+    );
+}
+
 /// Six multiplications in a row take 18 cycles, but in separate rounds only the ports limit them.
 #[test]
 fn zero_idioms_break_chains() {
@@ -194,14 +230,32 @@ fn a_store_and_a_load_of_the_same_address_are_renamed() {
         },
         9.0,
     );
-    // An index register prevents renaming.
     assert_cycles(
-        "indexed",
+        "indexed alike",
         |a| {
             a.mov(qword_ptr(rbx + rcx), rax)?;
-            a.mov(rax, qword_ptr(rbx + rcx))
+            a.mov(rax, qword_ptr(rbx + rcx))?;
+            a.add(rax, 1)
         },
-        6.0,
+        1.0,
+    );
+    // Another name of the same address, and less than four bytes.
+    assert_cycles(
+        "indexed otherwise",
+        |a| {
+            a.mov(rdx, rbx)?;
+            a.mov(qword_ptr(rbx + rcx), rax)?;
+            a.mov(rax, qword_ptr(rdx + rcx))
+        },
+        7.0,
+    );
+    assert_cycles(
+        "byte",
+        |a| {
+            a.mov(byte_ptr(rbx), al)?;
+            a.movzx(eax, byte_ptr(rbx))
+        },
+        7.0,
     );
 }
 
@@ -233,8 +287,33 @@ fn work_beyond_the_window_waits() {
     assert!(beyond > 180_000, "{beyond}");
 }
 
+/// Ticks of a function of so many instructions, with as many after its call, when the front end follows a call and its
+/// return in five cycles.
+fn called(instructions: usize) -> u64 {
+    let moves = |a: &mut CodeAssembler| (0..instructions).try_for_each(|_| a.nop());
+    let caller = block(|a| moves(a).and_then(|()| a.call(0x2000u64)));
+    let mut called = block(|a| moves(a).and_then(|()| a.ret()));
+    (called.rip, called.end) = (0x2000, 0x2000);
+    let path: Vec<PathBlock<'_>> = (0..20)
+        .map(|number| PathBlock {
+            block: [&caller, &called][number % 2],
+            mispredicted: false,
+        })
+        .collect();
+    cost(&mut zen5(), &path) * 2
+}
+
 #[test]
-fn a_taken_jump_ends_a_cycle() {
+fn the_front_end_follows_calls_while_earlier_instructions_are_dispatched() {
+    let mut costs = [0, 6, 12].map(called);
+    assert_eq!(costs[..2], [5_000, 5_000]);
+    // 26 micro-operations at eight in a cycle, with the call and the return at the ends of groups.
+    costs[2] /= 1000;
+    assert!((3..=5).contains(&costs[2]), "{}", costs[2]);
+}
+
+#[test]
+fn taken_jumps_are_followed_one_in_so_many_cycles() {
     let block = block(|a| {
         (0..4)
             .try_for_each(|_| a.nop())
@@ -244,8 +323,13 @@ fn a_taken_jump_ends_a_cycle() {
         block: &block,
         mispredicted: false,
     };
-    // Five micro-operations in one cycle, then a cycle without dispatch.
-    assert_eq!(cost(&mut zen5(), &[one; 8]), 2_000 - 1_000);
+    let with = |taken| {
+        let mut processor = Processor::built_in("zen5").unwrap();
+        processor.core.taken = taken;
+        cost(&mut Schedule::new(processor.into()), &[one; 8])
+    };
+    // Five micro-operations, eight in a cycle; then one jump in a cycle, and in three.
+    assert_eq!([0, 1, 3].map(with), [625, 1_000, 3_000]);
 }
 
 #[test]

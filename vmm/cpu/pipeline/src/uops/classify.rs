@@ -114,6 +114,7 @@ fn special(mnemonic: M) -> Option<UopClass> {
     Some(match mnemonic {
         M::Imul | M::Pdep | M::Pext => UopClass::Multiply,
         M::Mul | M::Mulx => UopClass::MultiplyWide,
+        M::Cmovl | M::Cmovge | M::Cmovle | M::Cmovg | M::Cmova | M::Cmovbe => UopClass::Select,
         M::Div | M::Idiv | M::Aam => UopClass::Divide,
         M::Crc32 => UopClass::Crc,
         M::Shl | M::Shr | M::Sar | M::Sal | M::Rol | M::Ror | M::Rcl | M::Rcr => UopClass::Shift,
@@ -239,6 +240,8 @@ mod tests {
         for (code, class) in [
             (Code::Add_r64_rm64, UopClass::Alu),
             (Code::Imul_r64_rm64, UopClass::Multiply),
+            (Code::Cmovg_r64_rm64, UopClass::Select),
+            (Code::Cmove_r64_rm64, UopClass::Alu),
             (Code::Shl_rm64_imm8, UopClass::Shift),
             (Code::Div_rm64, UopClass::Divide),
             (Code::Jne_rel8_64, UopClass::Branch),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use belljar_pipeline::class::UopClass;
 use belljar_pipeline::paths::{BlockSource, EdgeId, Paths, TimingBlockId};
 use belljar_pipeline::processor::Processor;
-use belljar_translate::prices::timing::{LINE_BYTES, TICKS_PER_CYCLE};
+use belljar_translate::prices::timing::TICKS_PER_CYCLE;
 use iced_x86::{Decoder, Instruction};
 
 /// Paths and predictors as they are saved.
@@ -88,13 +88,9 @@ impl PathModel {
         self.processor.core.mispredict.into()
     }
 
-    /// Ticks of `bytes` bytes that a repeated string instruction writes.
-    pub(crate) fn written(&self, bytes: u64) -> u64 {
-        let text = &self.processor.text;
-        let start = if bytes > LINE_BYTES { text.start } else { 0 };
-        let ticks = u64::from(TICKS_PER_CYCLE);
-        let moved = bytes.saturating_mul(ticks);
-        moved.div_ceil(text.bytes_per_cycle.into()) + u64::from(start) * ticks
+    /// Ticks of `bytes` bytes that a repeated string instruction writes from `address` on.
+    pub(crate) fn written(&self, bytes: u64, address: u64) -> u64 {
+        self.processor.text.written(bytes, address)
     }
 
     /// Ticks of `elements` elements of other string instructions.

@@ -4,7 +4,7 @@
 
 use belljar_cpu::{InstructionSet, PAGE_SIZE, Registers};
 use belljar_pipeline::paths::{BlockSource, Paths, TimingBlockId};
-use belljar_pipeline::processor::Processor;
+use belljar_pipeline::processor::{Processor, Text};
 use belljar_translate::context::path::{
     COUNTERS, HISTORY_JUMPS, MARKED, RETURNS, TAGGED, TARGETS, counter_term, jump_seed, jump_term,
 };
@@ -37,8 +37,7 @@ pub(super) struct PlainPath {
     tagged: Vec<(u32, u8, u8)>,
     targets: Vec<u64>,
     returns: Vec<u64>,
-    bytes_per_cycle: u64,
-    start: u64,
+    text: Text,
     penalty: u64,
     mispredicted: bool,
 }
@@ -63,8 +62,7 @@ impl PlainPath {
             tagged: vec![(0, 0, 0); TAGGED],
             targets: vec![0; TARGETS],
             returns: Vec::new(),
-            bytes_per_cycle: processor.text.bytes_per_cycle.into(),
-            start: processor.text.start.into(),
+            text: processor.text,
             penalty: processor.core.mispredict.into(),
             mispredicted: false,
         }
@@ -87,8 +85,19 @@ impl PlainPath {
         let mut ticks = running.ticks * (at + 1) / count - running.ticks * at / count;
         ticks += match instruction.mnemonic() {
             M::Movsb => {
-                let start = if elements > 64 { self.start } else { 0 };
-                (elements * 1000).div_ceil(self.bytes_per_cycle) + start * 1000
+                let start = if elements > 64 {
+                    self.text.start
+                } else {
+                    self.text.short
+                };
+                let (more, rate) = match before.gpr[7] % 32 {
+                    0 => (0, self.text.bytes_per_cycle),
+                    _ => (self.text.unaligned, self.text.unaligned_bytes_per_cycle),
+                };
+                match elements {
+                    0 => 0,
+                    _ => (elements * 1000).div_ceil(rate.into()) + u64::from(start + more) * 1000,
+                }
             }
             M::Scasw => elements * 1000,
             _ => 0,

@@ -83,14 +83,14 @@ fn a_wrong_value_is_named_with_file_key_value_and_limit() {
             "tlb.second = 4000 in 16 ways",
         ),
         (
-            "walk = 40",
+            "walk = 44",
             "walk = 5",
             "tlb.walk = 5 is out of range (7 to 10000)",
         ),
         (
-            "miss-ticks = 44000",
-            "miss-ticks = 5000",
-            "caches.memory.miss-ticks = 5000 is out of range (5300 to 1000000)",
+            "miss-ticks = 20000",
+            "miss-ticks = 3000",
+            "caches.memory.miss-ticks = 3000 is out of range (5500 to 1000000)",
         ),
         ("hidden = 200", "hidden = -2", "hidden"),
     ] {
@@ -123,8 +123,8 @@ fn levels_and_shared_paths_have_limits() {
         ("level = 4", "", "level"),
         (
             "shared-ticks = 3300",
-            "shared-ticks = 5301",
-            "caches.memory.shared-ticks = 5301 is out of range (0 to 5300)",
+            "shared-ticks = 5501",
+            "caches.memory.shared-ticks = 5501 is out of range (0 to 5500)",
         ),
     ] {
         let error = parse(&ZEN5.replacen(from, to, 1)).unwrap_err();

@@ -74,7 +74,10 @@ impl ExactVcpu {
         };
         if let Some(accounting) = &self.accounting {
             let ticks = match &accounting.path {
-                Some(path) if op.operation.writes() => path.written(done * op.size as u64),
+                Some(path) if op.operation.writes() => {
+                    let bytes = done * op.size as u64;
+                    path.written(bytes, self.target(op).wrapping_sub(bytes))
+                }
                 Some(path) => path.elements(done),
                 None => accounting.prices.of_elements(units, u64::from(paid)),
             };
