@@ -1,7 +1,7 @@
 //! A run under a debugger: its ranks are processes of one target, and its time has two directions.
 //!
-//! A session repeats a run by its plan; it changes nothing in the guests, so that what it shows is what the
-//! run did. Processes come from the guests' kernels ([`belljar_linux`]), positions from the cluster's
+//! A session repeats a run by its plan. It changes nothing in the guests, so it shows the states of the original
+//! run. Processes come from the guests' kernels ([`belljar_linux`]), positions from the cluster's
 //! timeline, and the protocol from [`belljar_gdb`]. Called by `belljar debug`.
 
 /// Shared libraries of processes.

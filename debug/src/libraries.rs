@@ -1,8 +1,8 @@
 //! The shared libraries of processes, from the list that their dynamic loaders keep for debuggers.
 //!
-//! gdb would stop at the loader's own breakpoint for each change of the list, hundreds of times while an MPI
-//! library starts or ends. So these breakpoints are not placed; the list is compared at each stop, and gdb
-//! is told of a change then. Source: glibc's `<link.h>`, System V ABI for dynamic sections.
+//! With a breakpoint in the loader, gdb would stop hundreds of times while an MPI library starts or ends: the list
+//! changes with each of its components. A session therefore omits that breakpoint, compares the list at each
+//! stop, and then reports a change to gdb. Source: glibc's `<link.h>`, System V ABI for dynamic sections.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -38,7 +38,7 @@ pub(crate) struct Copies {
     known: BTreeSet<String>,
 }
 
-/// Where a process's dynamic loader is, and its list of libraries.
+/// The address range of a process's dynamic loader, and its list of libraries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoaderState {
     /// First and last address of the loader.

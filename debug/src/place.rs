@@ -43,7 +43,7 @@ pub enum Place {
 /// A text that is not a position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
-    /// It has none of the forms.
+    /// It has the form of no position.
     #[error(
         "{0:?} is no position; give start, end, init, a time such as \"1.5 ms\", or a call such as \"rank 3, MPI_Recv #17\""
     )]

@@ -1,4 +1,4 @@
-//! Registers of threads: those of the processor that a thread runs on, or those that its kernel saved.
+//! Registers of threads: from the processor of a running thread, or from the kernel stack of a waiting one.
 
 use belljar_cpu::{SegmentRegister, StateItem};
 use belljar_gdb::{Registers, ThreadId};

@@ -15,7 +15,7 @@ use belljar_gdb::{Connection, Incoming, Outcome, PacketReader, encode};
 
 use crate::session::Session;
 
-/// Where debuggers connect.
+/// A socket for debuggers.
 #[derive(Debug)]
 pub enum Listener {
     /// A socket in the file system.

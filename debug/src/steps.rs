@@ -1,7 +1,7 @@
 //! Movements along the time, as a debugger requests them.
 //!
-//! A step is one instruction of a thread's user code; what its kernel does in between, for this thread or
-//! others, is passed. Other threads move as much as virtual time does.
+//! A step is one instruction of a thread's user code. The kernel's instructions before and after it, and those of
+//! other threads, belong to the step.
 
 use std::sync::atomic::AtomicBool;
 
@@ -300,7 +300,8 @@ impl Session {
         Ok(stopped)
     }
 
-    /// Where a thread continues that has just entered its kernel: its registers are not saved yet.
+    /// The address of the next user instruction of a thread that has just entered its kernel, which has not saved the
+    /// registers yet.
     fn return_address(&self, stepped: &Stepped) -> Option<u64> {
         self.with_kernel(stepped.process.node, |kernel, node| {
             let vcpu = node.current_vcpu();

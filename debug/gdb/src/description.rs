@@ -31,7 +31,7 @@ pub struct Registers {
 /// Order of the general registers in gdb, as indexes into the processor's order.
 const ORDER: [usize; 16] = [0, 3, 1, 2, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// Where each x87 control register is in FXSAVE: offset and bytes. FISEG, FIOFF, FOSEG, FOOFF and FOP are not kept.
+/// Offset and bytes of each x87 control register in FXSAVE. FISEG, FIOFF, FOSEG, FOOFF and FOP are not kept.
 const CONTROLS: [(usize, usize); 2] = [(0, 2), (2, 2)];
 
 impl Registers {

@@ -1,7 +1,7 @@
 //! Linear addresses of a guest: page tables with four or five levels, as the processor reads them.
 //!
-//! Source: Intel's manual, volume 3, "Paging". Permissions are not checked: a debugger reads what is
-//! mapped.
+//! Source: Intel's manual, volume 3, "Paging". Permissions are not checked, because a debugger
+//! reads every mapped page.
 
 const PAGE: u64 = 4096;
 const PRESENT: u64 = 1;

@@ -129,7 +129,7 @@ impl<'m> Kernel<'m> {
         })
     }
 
-    /// The structures in the list with this head; `offset` is that of the list's node in each of them.
+    /// The addresses of the structures in a list; `offset` is the offset of the list's node in each structure.
     fn list(&self, head: u64, offset: u64) -> Vec<u64> {
         let mut seen = BTreeSet::from([head]);
         let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Registers of threads that do not run at present: where the kernel saved them.
 //!
-//! A thread enters the kernel at the top of its kernel stack, with `struct pt_regs` there; vector registers
-//! are in the thread's own container in the format of FXSAVE, which begins that of XSAVE.
+//! At its entry into the kernel, a thread's general registers are stored as `struct pt_regs` at the top of its kernel
+//! stack. Vector registers are in the thread's own area, which begins with the format of FXSAVE.
 
 use crate::tasks::{Kernel, Thread};
 

@@ -20,10 +20,11 @@ all commands.
 ";
 
 /// Pages that explain a command, by the command's words after `belljar`.
-const PAGES: [(&str, &str); 44] = [
+const PAGES: [(&str, &str); 46] = [
     ("run", "[scenarios](scenario.md), [several hosts](hosts.md)"),
     ("mpirun", "[mpirun and its other spellings](mpirun.md)"),
     ("sbatch-script", "[batch scripts](howto-batch-script.md)"),
+    ("debug", "[debug a run](howto-debug.md)"),
     ("check", "[scenarios](scenario.md)"),
     (
         "submit",
