@@ -220,13 +220,14 @@ impl Session {
         });
     }
 
-    /// Runs from the start, and passes the calls of each part to `find` until it returns a result.
+    /// Runs from the start of the ranks, and passes the calls of each part to `find` until it returns a result.
     fn follow_calls<T>(
         &mut self,
         stop: &AtomicBool,
         mut find: impl FnMut(&mut Self, &[Event]) -> Option<T>,
     ) -> Result<Option<T>, SessionError> {
-        let start = self.timeline.start();
+        // No call precedes the ranks.
+        let start = self.calls_from.unwrap_or(self.timeline.start());
         self.timeline.goto_time(start)?;
         self.timeline.set_breakpoints(Vec::new());
         let mut part = COARSE;
@@ -239,7 +240,7 @@ impl Session {
                 self.timeline.goto_time(before)?;
                 continue;
             }
-            self.note_ranks();
+            self.note_ranks(before);
             let mut calls = self.timeline.take_calls();
             calls.sort_by_key(|call| (call.node, call.process, call.entry));
             if let Some(found) = find(self, &calls) {
@@ -261,8 +262,8 @@ impl Session {
         })
     }
 
-    /// Notes the ranks of the present position.
-    fn note_ranks(&mut self) {
+    /// Notes the ranks of the present position; `before` is a position shortly before it.
+    fn note_ranks(&mut self, before: Time) {
         if self.rank_processes().is_empty() {
             return;
         }
@@ -271,6 +272,7 @@ impl Session {
         self.ranks = self.ranks.max(self.job_size().unwrap_or(0));
         let now = self.timeline.position().time;
         self.ranks_from.get_or_insert(now);
+        self.calls_from.get_or_insert(before);
     }
 
     /// Moves to a cycle of a node's clock.

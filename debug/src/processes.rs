@@ -171,11 +171,11 @@ impl Session {
             Some(rank) => format!("rank {rank}, node {}, {}", process.node, thread.name),
             None => format!("node {}, {}", process.node, thread.name),
         };
-        let calls = self.open_calls().into_iter();
+        let mut calls = self.open_calls().into_iter();
         let own = |call: &belljar_trace::Event| {
             Some(call.rank) == process.rank && call.node == process.node && call.depth == 0
         };
-        if let Some(call) = calls.filter(own).next_back() {
+        if let Some(call) = calls.rfind(own) {
             text.push_str(&format!(", in {}", name_of(call.function)));
         }
         text

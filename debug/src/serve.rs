@@ -125,14 +125,13 @@ pub fn serve(debugger: Debugger, session: &mut Session) -> io::Result<()> {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = reading.read(&mut bytes) {
             for byte in &bytes[..count] {
-                match packets.take(*byte) {
-                    Some(Incoming::Interrupt) => interrupts.store(true, Ordering::Relaxed),
-                    Some(unit) => {
-                        if tell.send(unit).is_err() {
-                            return;
-                        }
-                    }
-                    None => {}
+                let Some(unit) = packets.take(*byte) else {
+                    continue;
+                };
+                if unit == Incoming::Interrupt {
+                    interrupts.store(true, Ordering::Relaxed);
+                } else if tell.send(unit).is_err() {
+                    return;
                 }
             }
         }

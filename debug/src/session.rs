@@ -87,6 +87,8 @@ pub struct Session {
     pub(crate) pending: Option<Place>,
     /// A time from which on there are ranks, close to their start.
     pub(crate) ranks_from: Option<Time>,
+    /// A time before which no process used MPI, close to the start of the ranks.
+    pub(crate) calls_from: Option<Time>,
     /// The largest number of ranks that a launcher has named; 0 before.
     pub(crate) ranks: u64,
     /// The loaders of processes whose libraries the debugger has read.
@@ -138,6 +140,7 @@ impl Session {
             breakpoints: Vec::new(),
             pending: None,
             ranks_from: None,
+            calls_from: None,
             ranks: 0,
             loaders: BTreeMap::new(),
             postponed: None,

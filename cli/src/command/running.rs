@@ -18,10 +18,10 @@ pub(crate) mod check;
 pub(crate) mod check_mpi;
 /// The end of a run: its directory's final name and its exit code.
 pub(in crate::command) mod conclusion;
-/// `belljar explore`: other orders of a job's messages.
-pub(crate) mod explore;
 /// `belljar debug`: a run under gdb, forwards and backwards.
 pub(crate) mod debug;
+/// `belljar explore`: other orders of a job's messages.
+pub(crate) mod explore;
 /// `belljar watch` and `belljar console`.
 pub(crate) mod look;
 /// `belljar mpirun`: a program of the user's own on nodes, without a scenario.

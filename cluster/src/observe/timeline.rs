@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, Instant as HostInstant};
+use std::time::Duration;
 
 use belljar_sim::{Span, Time};
 use belljar_trace::Event;
@@ -21,6 +21,7 @@ use crate::results::stream::Stream;
 use crate::run::coordinator::{Advance, Ending, Instant, Origin, OutputPiece, Run};
 use crate::run::error::RunError;
 use crate::run::runner::{Arrival, Runner};
+use crate::run::stopwatch::Stopwatch;
 
 pub use crate::run::runner::BreakFilter;
 
@@ -189,7 +190,8 @@ impl Timeline {
         self.place_breakpoints();
         self.go_on_from(from)?;
         loop {
-            let begun = HostInstant::now();
+            let mut watch = Stopwatch::default();
+            let since = watch.lap();
             let now = self.at.time;
             let goal = self.run()?.reachable((now + self.span).min(until));
             let advanced = self.confined(|run| run.advance(goal, stop))?;
@@ -220,7 +222,8 @@ impl Timeline {
                 }
                 Advance::Reached => {}
             }
-            self.remember(now, begun.elapsed())?;
+            watch.add(since);
+            self.remember(now, watch.total())?;
             if goal >= until {
                 return Ok(Moved::Reached);
             }
@@ -237,7 +240,7 @@ impl Timeline {
         loop {
             let earlier = self.instants.range(..before.time).next_back();
             let Some(begin) = earlier.map(|(time, _)| *time) else {
-                return self.to_start();
+                return self.return_to_start();
             };
             self.restore(begin)?;
             self.place_breakpoints();
@@ -260,7 +263,7 @@ impl Timeline {
         }
     }
 
-    fn to_start(&mut self) -> Result<Moved, RunError> {
+    fn return_to_start(&mut self) -> Result<Moved, RunError> {
         self.goto_time(self.start())?;
         Ok(Moved::Start)
     }
@@ -366,7 +369,8 @@ impl Timeline {
         self.release(Counted::None, false)?;
         let never = AtomicBool::new(false);
         loop {
-            let begun = HostInstant::now();
+            let mut watch = Stopwatch::default();
+            let since = watch.lap();
             let now = self.at.time;
             let goal = self.run()?.reachable((now + self.span).min(time)).min(time);
             let advanced = self.confined(|run| run.advance(goal, &never))?;
@@ -382,7 +386,8 @@ impl Timeline {
             if goal >= time {
                 return Ok(());
             }
-            self.remember(now, begun.elapsed())?;
+            watch.add(since);
+            self.remember(now, watch.total())?;
         }
     }
 
