@@ -8,6 +8,7 @@ use belljar_cluster::observe::timeline::{Breakpoint, Moved, Timeline};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::nodes::code::workload_path;
 use belljar_cluster::run::error::RunError;
+use belljar_cluster::scenario::TraceBy;
 use belljar_cluster::scenario::engine::Engine;
 use belljar_gdb::{Stop, ThreadId};
 use belljar_linux::{Layout, LayoutError};
@@ -116,6 +117,7 @@ impl Session {
         if plan.engine != Engine::Exact {
             return Err(SessionError::Engine);
         }
+        let plan = observed(plan);
         let (mut layouts, mut roots) = (Vec::new(), Vec::new());
         for image in &plan.images {
             let path = &image.image.kernel;
@@ -221,4 +223,23 @@ impl Session {
         }
         Ok(moved)
     }
+}
+
+/// The same run with all MPI calls observed and without other records, none of which the guests notice.
+fn observed(mut plan: Plan) -> Plan {
+    let trace = &mut plan.trace;
+    if !trace.enabled {
+        // The preloaded library would change the guests.
+        trace.enabled = true;
+        trace.by = Some(TraceBy::Probes);
+        trace.library = None;
+    }
+    trace.functions.clear();
+    trace.sample.clear();
+    (trace.from, trace.until, trace.frames) = (None, None, 0);
+    trace.messages = false;
+    plan.probes.clear();
+    plan.pcap.clear();
+    (plan.profile, plan.checkpoint_every) = (None, None);
+    plan
 }
