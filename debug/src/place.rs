@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use belljar_cluster::observe::timeline::Moved;
 use belljar_cluster::scenario::quantity::Duration;
-use belljar_mpi::FUNCTIONS;
+use belljar_mpi::{Boundary, FUNCTIONS};
 use belljar_sim::{Span, Time};
 use belljar_trace::Event;
 
@@ -15,8 +15,6 @@ use crate::session::{Session, SessionError};
 /// Virtual time between two looks at the processes: before ranks begin, and then.
 const COARSE: Span = Span::from_ms(20);
 const FINE: Span = Span::from_ms(1);
-/// The functions after which a rank has initialized MPI.
-const INIT: [&str; 2] = ["MPI_Init", "MPI_Init_thread"];
 
 /// A position of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,12 +147,11 @@ impl Session {
         let mut done = BTreeSet::new();
         let found = self.follow_calls(stop, |session, calls| {
             for call in calls {
-                if INIT.contains(&name_of(call.function)) {
+                if begins(call) {
                     done.insert((call.node, call.process));
                 }
             }
-            let is_last = |call: &Event| INIT.contains(&name_of(call.function));
-            let last = calls.iter().filter(|call| is_last(call));
+            let last = calls.iter().filter(|call| begins(call));
             let last = last
                 .filter_map(|call| Some((call.node, call.exit?)))
                 .max_by_key(|it| it.1);
@@ -280,6 +277,11 @@ impl Session {
         let frequency = self.timeline.runner(node).node().frequency();
         Ok(self.timeline.goto_time(frequency.time_of(cycle))?)
     }
+}
+
+/// True for a call that initializes MPI.
+fn begins(call: &Event) -> bool {
+    call.meaning().boundary() == Some(Boundary::Start)
 }
 
 /// The name of a function by its number in traces.

@@ -93,6 +93,8 @@ pub(crate) enum Group {
     Noise,
     /// Other orders of a job's messages, holds, detours and failures.
     Explore,
+    /// A run under gdb, forwards and backwards.
+    Debug,
     /// Bad input and bad ends.
     Input,
     /// Several physical hosts, in a lab: Slurm, ssh, jobs.
@@ -128,6 +130,7 @@ const END_TO_END: &[Group] = &[
     Group::Groups,
     Group::Noise,
     Group::Explore,
+    Group::Debug,
     Group::Install,
     Group::Outputs,
     Group::Tutorial,

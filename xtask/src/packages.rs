@@ -114,6 +114,7 @@ pub(crate) const TEST: &[Package] = &[
         "/usr/bin/smpirun",
         "plays what traces are exported as",
     ),
+    package("gdb", "/usr/bin/gdb", "debugs runs"),
     package("g++", "/usr/bin/g++", "builds motifs of models"),
     package("buildah", "/usr/bin/buildah", "builds the container"),
     package("chromium", "/usr/bin/chromium", "shows reports of runs"),

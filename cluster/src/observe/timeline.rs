@@ -3,7 +3,7 @@
 //! A position is defined by the scenario alone, so that a run arrives at the same state however it gets there.
 //! Instants in memory, taken on the way, make the way back short: the run continues from the last one before
 //! the position. Nodes of a round run past one another's arrivals at breakpoints. So after an arrival, other
-//! nodes may be ahead of the position, by less than a message takes to them; [`Timeline::settle`] brings them
+//! nodes may be ahead of the position, by less than a message takes to them; [`Timeline::settle`](timeline::Timeline::settle) brings them
 //! back before they are examined, and a movement forwards continues without that.
 
 use std::collections::BTreeMap;
