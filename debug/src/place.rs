@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use belljar_cluster::observe::timeline::Moved;
+use belljar_cluster::run::error::RunError;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_mpi::{Boundary, FUNCTIONS};
 use belljar_sim::{Span, Time};
@@ -12,6 +13,8 @@ use belljar_trace::Event;
 
 use crate::session::{Session, SessionError};
 
+/// Most instructions from the end of a slice to a call in the next one.
+const MOST_STEPS: u32 = 1 << 17;
 /// Virtual time between two looks at the processes: before ranks begin, and then.
 const COARSE: Span = Span::from_ms(20);
 const FINE: Span = Span::from_ms(1);
@@ -107,7 +110,8 @@ impl Session {
                 if first.is_none() && !self.shows_all {
                     return Err(SessionError::NoRanks(*time));
                 }
-                Ok(self.timeline.goto_time(*time)?)
+                let moved = self.timeline.goto_time(*time)?;
+                self.back_to_ranks(moved)
             }
             Place::Initialized => self.goto_initialized(stop),
             Place::Call {
@@ -193,6 +197,7 @@ impl Session {
         match open {
             Some((node, cycle)) => {
                 let moved = self.goto_cycle(node, cycle)?;
+                self.enter_call(node, cycle)?;
                 self.show_rank(rank, node);
                 Ok(moved)
             }
@@ -203,6 +208,30 @@ impl Session {
                 seen,
             }),
         }
+    }
+
+    /// On a node whose processors take turns, moves from the end of a slice to the call entered at `cycle`. Stays at the
+    /// end of the slice if the node waits for other nodes in between.
+    fn enter_call(&mut self, node: u32, cycle: u64) -> Result<(), SessionError> {
+        if !self.timeline.plan().has_slices() {
+            return Ok(());
+        }
+        for _ in 0..MOST_STEPS {
+            let entered = |call: &Event| call.node == node && call.entry == cycle;
+            if self.open_calls().iter().any(entered) {
+                break;
+            }
+            let retired = self.timeline.runner(node).node().retired();
+            match self.timeline.step_to(node, retired + 1) {
+                Err(RunError::NoPosition { .. }) => {
+                    let frequency = self.timeline.runner(node).node().frequency();
+                    self.timeline.goto_time(frequency.time_of(cycle))?;
+                    break;
+                }
+                stepped => stepped?,
+            }
+        }
+        Ok(())
     }
 
     /// Shows the first thread of a rank.

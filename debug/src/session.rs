@@ -207,6 +207,12 @@ impl Session {
         text
     }
 
+    /// A time before which no rank of the debugger's executes anything.
+    pub(crate) fn earliest(&self) -> Time {
+        let known = self.calls_from.filter(|_| !self.shows_all);
+        known.unwrap_or(self.timeline.start())
+    }
+
     /// If the run is over and its ranks are gone, moves back to the last position with a rank.
     pub(crate) fn back_to_ranks(&mut self, moved: Moved) -> Result<Moved, SessionError> {
         if !matches!(moved, Moved::Ended(_)) || !self.rank_processes().is_empty() {
@@ -214,9 +220,10 @@ impl Session {
         }
         self.timeline.set_breakpoints(self.exits());
         let stop = AtomicBool::new(false);
+        let earliest = self.earliest();
         // Other processes may have the page tables of former ranks.
         for _ in 0..MOST_ENDS {
-            let back = self.timeline.backward(&stop)?;
+            let back = self.timeline.backward(earliest, &stop)?;
             if back == Moved::Start || !self.rank_processes().is_empty() {
                 break;
             }

@@ -140,7 +140,7 @@ impl Session {
 
     fn backward(&mut self, stop: &AtomicBool) -> Result<Stop, SessionError> {
         self.timeline.set_breakpoints(self.breakpoints.clone());
-        let moved = self.timeline.backward(stop)?;
+        let moved = self.timeline.backward(self.earliest(), stop)?;
         self.begin_with_ranks(&moved)?;
         Ok(self.stop_of(&moved))
     }
@@ -367,7 +367,7 @@ impl Session {
             let mut points = self.breakpoints.clone();
             points.extend(own);
             self.timeline.set_breakpoints(points);
-            let moved = self.timeline.backward(stop)?;
+            let moved = self.timeline.backward(self.earliest(), stop)?;
             self.begin_with_ranks(&moved)?;
             // An arrival at the same address is that before an interrupt or a fault: the instruction is not passed yet.
             let stopped = self.stop_of(&moved);

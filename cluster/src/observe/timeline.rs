@@ -230,15 +230,17 @@ impl Timeline {
         }
     }
 
-    /// Moves backwards to the last arrival at a breakpoint before the present position.
+    /// Moves backwards to the last arrival at a breakpoint before the present position. Without one since `earliest`,
+    /// moves to the start of the run.
     ///
     /// # Errors
     /// If the host fails the run.
-    pub fn backward(&mut self, stop: &AtomicBool) -> Result<Moved, RunError> {
+    pub fn backward(&mut self, earliest: Time, stop: &AtomicBool) -> Result<Moved, RunError> {
         let from = self.at;
         let mut before = from;
         loop {
             let earlier = self.instants.range(..before.time).next_back();
+            let earlier = earlier.filter(|_| before.time > earliest);
             let Some(begin) = earlier.map(|(time, _)| *time) else {
                 return self.return_to_start();
             };
