@@ -1,4 +1,7 @@
 //! Positions of a run by words: `start`, `end`, `1.25 ms`, `rank 3, MPI_Recv #17`.
+//!
+//! Calls are counted by repeating the run from the start of its ranks, so that a position needs no trace. Called by
+//! `belljar debug --at` and by the command `monitor goto`.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -1,4 +1,7 @@
 //! Processes and threads of all nodes, with numbers that are unique in the cluster.
+//!
+//! The lists are read from the nodes' kernels for each request, so they are those of the present position. Called by
+//! the session's target and movements.
 
 use belljar_cluster::observe::timeline::{BreakFilter, Breakpoint};
 use belljar_gdb::ThreadId;

@@ -1,4 +1,7 @@
 //! Registers of threads: from the processor of a running thread, or from the kernel stack of a waiting one.
+//!
+//! They are the registers of user code, also while a thread is in its kernel. Called by the session's target, and by
+//! steps, which need to know whether a thread runs.
 
 use belljar_cpu::{SegmentRegister, StateItem};
 use belljar_gdb::{Registers, ThreadId};

@@ -1,4 +1,7 @@
 //! A run and its present position.
+//!
+//! A session repeats the run of a plan with all MPI calls observed. It writes no run directory. Made by `belljar debug`,
+//! which passes it to `serve`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,7 @@
 //! The session as a debugger's target.
+//!
+//! Each request is answered for the present position; other nodes are brought to it first if the request is about
+//! them. Called by the connection.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,4 +1,7 @@
 //! Numbers, texts and thread identifiers in packets.
+//!
+//! Fields come from the other side of the connection; a malformed one is `None`, which the server answers with an
+//! error. Called by `server` and `files`.
 
 use crate::target::ThreadId;
 

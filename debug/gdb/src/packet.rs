@@ -1,4 +1,7 @@
 //! Packets: `$`, data, `#` and a checksum of two hexadecimal digits.
+//!
+//! A reader keeps at most [`MOST_PACKET`] bytes, and a longer packet counts as damaged. Called by the thread that reads
+//! a connection, and for each reply.
 
 /// Longest packet, in bytes of data.
 pub const MOST_PACKET: usize = 1 << 16;

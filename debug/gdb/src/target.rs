@@ -1,4 +1,7 @@
 //! The subject of a debugger: processes and threads that stop together and move along one time.
+//!
+//! The server calls a target for one packet at a time. All threads stand still between movements, and nothing in the
+//! interface changes their registers or memory.
 
 use std::sync::atomic::AtomicBool;
 

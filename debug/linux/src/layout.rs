@@ -1,4 +1,7 @@
 //! Positions of the kernel's variables and of members of its structures, from its file.
+//!
+//! They are the same on all nodes with this kernel, because guests boot with `nokaslr`. A kernel without one of them is
+//! refused with its name. Read once for each image of a session.
 
 use std::collections::BTreeMap;
 
