@@ -13,6 +13,9 @@ document goto
 Move to a position of the run, forwards or backwards.
 goto "rank 3, MPI_Recv #17", goto "1.5 ms", goto init, goto end, goto start
 end
+define hook-quit
+  set pagination off
+end
 define where-ranks
   monitor where
 end
