@@ -12,7 +12,7 @@ macro_rules! note {
     ($($line:tt)*) => {
         if $crate::command::terminal::notes::are_wanted() {
             let line = format!($($line)*);
-            $crate::command::terminal::progress::above(|| eprintln!("{line}"));
+            $crate::command::terminal::colour::plain_line(&line);
         }
     };
 }

@@ -16,7 +16,7 @@ const QEMU: &str = "qemu-system-x86_64";
 /// The first version whose emulated virtualisation has hardware breakpoints.
 const LEAST_VERSION: u32 = 10;
 /// Default host time limit of the machine.
-const PATIENCE: Duration = Duration::from_mins(5);
+const PATIENCE: Duration = Duration::from_mins(15);
 /// Number of shown console lines of a machine that failed.
 const TAIL: usize = 60;
 /// Kernel options of the machine. They make it trust the time stamp counter, as KVM would use another clock

@@ -1,9 +1,13 @@
 //! A run under gdb: its ranks, faults, positions in both directions.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
-use belljar_tests::Dir;
+use belljar_tests::lab::wait_for;
+use belljar_tests::{Dir, signal};
 
 use crate::mpirun::compiled;
 
@@ -135,5 +139,34 @@ fn requests_that_cannot_be_served_are_errors() {
     assert!(
         output.contains("no rank has started by 1.000 us"),
         "{output}"
+    );
+}
+
+/// A command that waits for a debugger ends by a signal, also without a terminal for its last words.
+#[test]
+fn a_signal_ends_a_session_whose_terminal_is_closed() {
+    let Some(dir) = Dir::new() else { return };
+    if !recorded(&dir) {
+        return;
+    }
+    let mut command = dir.command(&["debug", "rows-run", "--port", "0"]);
+    let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut session = pipes.spawn().expect("belljar starts");
+    let mut said = String::new();
+    let output = session.stdout.take().expect("it is a pipe");
+    let read = BufReader::new(output).read_line(&mut said);
+    assert!(
+        read.is_ok() && said.contains("target extended-remote localhost:"),
+        "{said}"
+    );
+    // Nobody reads its errors any more.
+    drop(session.stderr.take());
+    signal(&session, libc::SIGTERM);
+    let ended = wait_for(Duration::from_secs(60), || {
+        session.try_wait().expect("a child")
+    });
+    assert_eq!(
+        ended.and_then(|status| status.code()),
+        Some(128 + libc::SIGTERM)
     );
 }

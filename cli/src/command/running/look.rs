@@ -17,6 +17,7 @@ use belljar_files::open_input;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use crate::command::output::print;
+use crate::command::terminal::colour::plain_line;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -107,7 +108,7 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
         Ok(()) => {}
         // The error explains the end.
         Err(Leave::Run(error)) => {
-            eprintln!("{error}");
+            plain_line(&error.to_string());
             std::thread::sleep(REFRESH);
             print(finished(directory)?)?;
         }
@@ -196,7 +197,7 @@ pub(crate) fn console(arguments: &ConsoleArguments) -> Result<ExitCode> {
     };
     drop(keyboard);
     if let Some(error) = ended {
-        eprintln!("{error}");
+        plain_line(&error.to_string());
     }
     Ok(ExitCode::SUCCESS)
 }

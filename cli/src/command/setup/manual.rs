@@ -90,6 +90,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "mpirun",
             "check-mpi",
             "explore",
+            "debug",
             "sbatch-script",
             "new",
             "check",

@@ -3,7 +3,7 @@
 //! `--color` decides, else NO_COLOR, CLICOLOR and the kind of the stream: a pipe and a file get no colours. Called by `main` and the other modules here.
 #![allow(clippy::print_stderr)]
 
-use std::io;
+use std::io::{self, Write};
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -47,8 +47,18 @@ pub(crate) fn warning_line(warning: &str) {
 }
 
 fn line(style: Style, kind: &str, rest: Option<&str>) {
-    progress::above(|| match rest {
-        Some(rest) => anstream::eprintln!("{style}{kind}:{style:#} {rest}"),
-        None => anstream::eprintln!("{style}{kind}{style:#}"),
+    let mut out = anstream::stderr();
+    progress::above(|| {
+        // A closed terminal is no error of the command, which may be ending for that reason.
+        let _ = match rest {
+            Some(rest) => writeln!(out, "{style}{kind}:{style:#} {rest}"),
+            None => writeln!(out, "{style}{kind}{style:#}"),
+        };
     });
+}
+
+/// Writes a line on standard error.
+pub(crate) fn plain_line(line: &str) {
+    // As above.
+    progress::above(|| drop(writeln!(io::stderr(), "{line}")));
 }
