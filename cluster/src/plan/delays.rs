@@ -3,6 +3,8 @@
 //! Nodes, times and overlaps are checked when the plan is made. A run may continue from a checkpoint with other delays, as long as
 //! those that began before it are the same. Called by `plan`, at the start of nodes, and by the check of a checkpoint.
 
+use std::ops::Range;
+
 use belljar_fabric::{Hold, Impairment, LinkId, Outage, Topology};
 use belljar_sim::{Span, Time};
 use belljar_vmm::Absence;
@@ -141,18 +143,19 @@ impl DelayPlan {
             at,
             format!("processors {own:?} of node {node} are away from {at} to {until}"),
         );
-        let absences = own.map(|processor| {
-            (
-                node,
-                Absence {
-                    processor,
-                    at,
-                    until,
-                },
-            )
-        });
-        self.absences.extend(absences);
+        self.take_away(node, own, at, until);
         Ok(())
+    }
+
+    /// Takes these processors of a node away from `at` to `until`.
+    fn take_away(&mut self, node: u32, processors: Range<u32>, at: Time, until: Time) {
+        let absences = processors.map(|processor| Absence {
+            processor,
+            at,
+            until,
+        });
+        self.absences
+            .extend(absences.map(|absence| (node, absence)));
     }
 
     fn fail(
@@ -179,17 +182,7 @@ impl DelayPlan {
         };
         if kind != NodeFailure::Link {
             let own = 0..vcpus_of(kinds, node);
-            let absences = own.map(|processor| {
-                (
-                    node,
-                    Absence {
-                        processor,
-                        at,
-                        until,
-                    },
-                )
-            });
-            self.absences.extend(absences);
+            self.take_away(node, own, at, until);
         }
         if kind != NodeFailure::Pause {
             let until = if until == NEVER { Time::MAX } else { until };

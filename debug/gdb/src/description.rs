@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use crate::fields::to_hex;
+
 /// Bytes of an x87 register.
 const X87: usize = 10;
 /// Bytes of an SSE register.
@@ -90,9 +92,7 @@ fn tags(area: &[u8; 512]) -> u32 {
 }
 
 fn push(text: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
+    text.push_str(&to_hex(bytes));
 }
 
 /// The description of the registers for `qXfer:features:read:target.xml`.

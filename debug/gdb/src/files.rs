@@ -3,9 +3,8 @@
 //! Files are read as a whole when they are opened, and only for reading.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
-use crate::fields::{from_hex, number};
+use crate::fields::{from_hex, number, to_hex};
 use crate::target::Target;
 
 /// Error numbers of the protocol.
@@ -121,9 +120,5 @@ pub(crate) fn part(document: &[u8], offset: u64, length: u64) -> Vec<u8> {
 
 /// A text in the digits of an `O` packet.
 pub(crate) fn output(bytes: &[u8]) -> String {
-    let mut text = String::from("O");
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("O{}", to_hex(bytes))
 }
