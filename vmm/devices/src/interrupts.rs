@@ -8,7 +8,7 @@ use belljar_cpu::Cycles;
 use serde::{Deserialize, Serialize};
 
 use crate::apic::{
-    Delivery, Effect, InterruptCommand, InterruptMessage, LocalApic, Shorthand, Signal,
+    APIC_BASE, Delivery, Effect, InterruptCommand, InterruptMessage, LocalApic, Shorthand, Signal,
 };
 use crate::ioapic::{IoApic, PINS};
 
@@ -67,6 +67,23 @@ impl InterruptController {
     pub fn pulse(&mut self, pin: usize, at: Moment) {
         self.set_line(pin, true, at);
         self.set_line(pin, false, at);
+    }
+
+    /// Sends the interrupt that a device requests by a write to the local APICs' address range (Intel SDM volume 3,
+    /// "Message Signalled Interrupts"). Writes elsewhere are no interrupts.
+    pub fn message(&mut self, address: u64, data: u32, at: Moment) {
+        if address >> 20 != APIC_BASE >> 20 {
+            return;
+        }
+        let message = InterruptMessage {
+            vector: data as u8,
+            delivery: Delivery::from_bits((data >> 8) as u8),
+            level: false,
+            destination: (address >> 12 & 0xff) as u32,
+            logical: address >> 2 & 1 == 1,
+        };
+        let shorthand = Shorthand::None;
+        self.send(&InterruptCommand { message, shorthand }, at);
     }
 
     /// Performs a local APIC write's effect on other processors and on the IO-APIC. Returns the

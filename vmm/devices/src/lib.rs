@@ -14,6 +14,8 @@ pub mod apic;
 mod interrupts;
 /// The IO-APIC (Intel 82093AA, with the EOI register of later versions).
 mod ioapic;
+/// A PCI bus: configuration mechanism #1, configuration spaces, MSI-X.
+pub mod pci;
 /// Power-off and reset.
 mod power;
 /// The CMOS clock (MC146818).
