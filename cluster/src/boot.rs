@@ -176,6 +176,7 @@ impl Booted {
             command_line: plan.append.clone(),
             disks,
             net: None,
+            infiniband: None,
             date: START_DATE,
             streams: 0,
             exit_device: plan.exit_device,

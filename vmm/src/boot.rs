@@ -36,9 +36,12 @@ pub use kernel::{KernelError, KernelImage};
 pub(crate) use layout::{MAX_SLOTS, VIRTIO_BASE, ram_ranges, slot_pin};
 
 /// The command line that every guest gets: the console, only the TSC as clock, no waiting for
-/// absent hardware, and a reset on panic.
+/// absent hardware, and a reset on panic. Nodes with a PCI bus get it without [`NO_PCI`].
 pub const DEFAULT_COMMAND_LINE: &str = "console=ttyS0 panic=-1 reboot=acpi tsc=reliable \
      mitigations=off random.trust_cpu=on pci=off nokaslr";
+
+/// The word of the command line of nodes without a PCI bus.
+const NO_PCI: &str = "pci=off ";
 
 /// Errors of loading a kernel.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +100,8 @@ pub(crate) fn load(config: &NodeConfig, ram: &GuestRam) -> Result<Start, BootErr
     };
     let command_line = command_line(config, &loaded)?;
     place(ram, "command line", layout::COMMAND_LINE, &command_line)?;
-    let tables = acpi::tables(config.vcpus, config.virtio_devices());
+    let has_pci = config.infiniband.is_some();
+    let tables = acpi::tables(config.vcpus, config.virtio_devices(), has_pci);
     place(ram, "ACPI tables", layout::ACPI, &tables.bytes)?;
     let map = zero_page::memory_map(config.memory);
     let page = match loaded.protocol {
@@ -157,7 +161,10 @@ fn place_initrd(
 fn command_line(config: &NodeConfig, kernel: &kernel::Loaded) -> Result<Vec<u8>, BootError> {
     // A Multiboot command line begins with the kernel's name.
     let mut line = match kernel.protocol {
-        Protocol::Linux | Protocol::Pvh => DEFAULT_COMMAND_LINE.to_owned(),
+        Protocol::Linux | Protocol::Pvh => match config.infiniband {
+            Some(_) => DEFAULT_COMMAND_LINE.replace(NO_PCI, ""),
+            None => DEFAULT_COMMAND_LINE.to_owned(),
+        },
         Protocol::Multiboot => config.kernel.name(),
     };
     if !config.command_line.is_empty() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use belljar_cpu::InstructionSet;
 use belljar_devices::virtio::{Disk, NetLink, Offloads};
+use belljar_hca::HcaConfig;
 use belljar_sim::{Frequency, Seed, Span, Time};
 
 use crate::boot::kernel::KernelImage;
@@ -79,6 +80,15 @@ impl NetConfig {
     }
 }
 
+/// A node's InfiniBand card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InfinibandConfig {
+    /// Its identity and delays.
+    pub card: HcaConfig,
+    /// The generation of the card's PCI Express link, from 1 to 5, and its lanes.
+    pub link: (u8, u8),
+}
+
 /// The configuration of a node. Nodes with equal configurations behave the same.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -109,6 +119,8 @@ pub struct NodeConfig {
     pub disks: Vec<DiskConfig>,
     /// The network card.
     pub net: Option<NetConfig>,
+    /// The InfiniBand card. A node with one has a PCI bus.
+    pub infiniband: Option<InfinibandConfig>,
     /// The date at virtual time zero: seconds since 1970-01-01, UTC.
     pub date: u64,
     /// Number of write-only consoles of the guest, from `hvc1` on.

@@ -22,9 +22,11 @@ mod node;
 /// A node as a file, from which any number of nodes can be cloned.
 mod snapshot;
 
+pub use belljar_hca::{Delays, HcaConfig, HcaCounters, Identity as CardIdentity, Speed};
 pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, KernelImage};
 pub use config::{
-    ConfigError, DiskConfig, MOST_VCPUS, NetConfig, NodeConfig, check_clock, check_memory,
+    ConfigError, DiskConfig, InfinibandConfig, MOST_VCPUS, NetConfig, NodeConfig, check_clock,
+    check_memory,
 };
 pub use kept::{KeptError, KeptPages, PackWriter, Packs, PageMap};
 pub use node::{

@@ -42,6 +42,7 @@ use belljar_cpu::{
     StateItem, SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
 };
 use belljar_devices::virtio::NetCounters;
+use belljar_hca::HcaCounters;
 use belljar_sim::{Frequency, Time};
 
 use crate::config::NodeConfig;
@@ -275,6 +276,11 @@ impl Node {
         self.expect(at, NodeInput::Frame(frame));
     }
 
+    /// Delivers a packet of the InfiniBand fabric, whose effect is at `at`; immediately if `at` has passed.
+    pub fn deliver_packet(&mut self, at: Time, packet: Vec<u8>) {
+        self.expect(at, NodeInput::Packet(packet));
+    }
+
     /// Types `bytes` into the control console (`hvc0`) at `at`.
     pub fn write_control(&mut self, at: Time, bytes: Vec<u8>) {
         self.expect(at, NodeInput::Control(bytes));
@@ -301,6 +307,17 @@ impl Node {
             .into_iter()
             .map(|(at, frame)| (frequency.time_of(at), frame))
             .collect()
+    }
+
+    /// Takes the packets that the InfiniBand card sent since the last call, each with the time from which it may be on the
+    /// link, which is later than the action that sent it.
+    pub fn take_packets(&mut self) -> Vec<(Time, Vec<u8>)> {
+        self.devices.take_packets()
+    }
+
+    /// Counters of the InfiniBand card; zeros without one.
+    pub fn card_counters(&self) -> HcaCounters {
+        self.devices.card_counters()
     }
 
     /// Takes the guest's output to the serial console since the last call.

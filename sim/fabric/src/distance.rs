@@ -39,10 +39,15 @@ pub struct Distances {
 impl Distances {
     /// Computes distances in `topology`: a shortest-path search (Dijkstra) from each access switch.
     pub fn new(topology: &Topology) -> Self {
+        Self::with_delay(topology, Span::ZERO)
+    }
+
+    /// The same with an additional `delay` on every way between two hosts.
+    pub fn with_delay(topology: &Topology, delay: Span) -> Self {
         let (access, hops, switches) = access_switches(topology);
         let through: Vec<Span> = switches
             .iter()
-            .map(|&switch| topology.switches()[switch as usize].latency)
+            .map(|&switch| topology.switches()[switch as usize].latency + delay)
             .collect();
         let mut distances = Self {
             access,
@@ -54,19 +59,19 @@ impl Distances {
             tails: Vec::new(),
             longest: Span::ZERO,
         };
-        distances.search(topology, &switches);
+        distances.search(topology, &switches, delay);
         distances.note_extremes();
         distances
     }
 
-    fn search(&mut self, topology: &Topology, switches: &[u32]) {
+    fn search(&mut self, topology: &Topology, switches: &[u32], delay: Span) {
         let neighbours = neighbours(topology);
         let keep = switches.len() <= MOST_PAIRED;
         let mut least = Span::MAX;
         for (row, &from) in switches.iter().enumerate() {
             let reached = shortest(topology, &neighbours, from);
             for (column, &to) in switches.iter().enumerate() {
-                let span = reached[to as usize];
+                let span = reached[to as usize] + delay;
                 if keep {
                     self.between.push(span);
                 }

@@ -6,10 +6,11 @@
 
 use acpi_tables::Aml;
 use acpi_tables::aml::{
-    self, Device, EISAName, Interrupt, Memory32Fixed, Name, Package, Path, ResourceTemplate, Scope,
+    self, AddressSpace, AddressSpaceCacheable, Device, EISAName, Interrupt, Memory32Fixed, Name,
+    Package, Path, ResourceTemplate, Scope,
 };
 use acpi_tables::fadt::{FADTBuilder, Flags, PmProfile};
-use acpi_tables::gas::{AccessSize, AddressSpace, GAS};
+use acpi_tables::gas::{self, AccessSize, GAS};
 use acpi_tables::madt::{
     EnabledStatus, IoApic as IoApicEntry, LocalInterruptController, MADT, ProcessorLocalApic,
 };
@@ -17,6 +18,7 @@ use acpi_tables::rsdp::Rsdp;
 use acpi_tables::sdt::Sdt;
 use acpi_tables::xsdt::XSDT;
 use belljar_devices::apic::APIC_BASE;
+use belljar_devices::pci::{PCI_ADDRESS_PORT, PCI_WINDOW, PCI_WINDOW_SIZE};
 use belljar_devices::virtio::WINDOW_SIZE;
 use belljar_devices::{
     IoApic, RESET_PORT, RESET_VALUE, SERIAL_PIN, SERIAL_PORT, SLEEP_CONTROL_PORT,
@@ -32,6 +34,8 @@ const SDT_HEADER: u32 = 36;
 
 /// FADT boot flags: there is no VGA and there are no MSIs to PCI devices.
 const BOOT_NO_VGA_NO_MSI: u16 = 1 << 2 | 1 << 3;
+/// The same for a machine with a PCI bus: there is no VGA, and links have no power states.
+const BOOT_NO_VGA_NO_ASPM: u16 = 1 << 2 | 1 << 4;
 
 /// The tables, to be placed at [`layout::ACPI`].
 pub(super) struct AcpiTables {
@@ -54,14 +58,14 @@ impl Area {
     }
 }
 
-/// The tables of a machine with `vcpus` processors and `slots` virtio devices.
-pub(super) fn tables(vcpus: u32, slots: usize) -> AcpiTables {
+/// The tables of a machine with `vcpus` processors and `slots` virtio devices, and a PCI bus or none.
+pub(super) fn tables(vcpus: u32, slots: usize, has_pci: bool) -> AcpiTables {
     // The RSDP comes first, where kernels look for it; its final contents need
     // the address of the XSDT, which comes last.
     let mut area = Area::default();
     let rsdp = area.add(&Rsdp::new(OEM, 0));
-    let dsdt = area.add(&AcpiTable(dsdt(slots)));
-    let fadt = area.add(&fadt(dsdt));
+    let dsdt = area.add(&AcpiTable(dsdt(slots, has_pci)));
+    let fadt = area.add(&fadt(dsdt, has_pci));
     let madt = area.add(&madt(vcpus));
     let mut xsdt = XSDT::new(OEM, OEM_TABLE, REVISION);
     xsdt.add_entry(fadt);
@@ -85,10 +89,10 @@ impl Aml for AcpiTable {
     }
 }
 
-fn fadt(dsdt: u64) -> impl Aml {
+fn fadt(dsdt: u64, has_pci: bool) -> impl Aml {
     let port = |port: u16| {
         GAS::new(
-            AddressSpace::SystemIo,
+            gas::AddressSpace::SystemIo,
             8,
             0,
             AccessSize::ByteAccess,
@@ -107,7 +111,10 @@ fn fadt(dsdt: u64) -> impl Aml {
     fadt.sleep_status_reg = port(SLEEP_STATUS_PORT);
     fadt.reset_reg = port(RESET_PORT);
     fadt.reset_value = RESET_VALUE;
-    fadt.iapc_boot_arch = BOOT_NO_VGA_NO_MSI.into();
+    fadt.iapc_boot_arch = match has_pci {
+        true => BOOT_NO_VGA_NO_ASPM.into(),
+        false => BOOT_NO_VGA_NO_MSI.into(),
+    };
     fadt.hypervisor_vendor_identity = u64::from_le_bytes(*b"Belljar\0").into();
     fadt.finalize()
 }
@@ -123,7 +130,7 @@ fn madt(vcpus: u32) -> MADT {
     madt
 }
 
-fn dsdt(slots: usize) -> Sdt {
+fn dsdt(slots: usize, has_pci: bool) -> Sdt {
     let mut code = Vec::new();
     let soft_off = Name::new(
         "_S5_".into(),
@@ -132,6 +139,9 @@ fn dsdt(slots: usize) -> Sdt {
     soft_off.to_aml_bytes(&mut code);
     let mut devices = serial();
     devices.extend((0..slots).flat_map(virtio));
+    if has_pci {
+        devices.extend(pci());
+    }
     code.extend(Scope::raw("_SB_".into(), devices));
     let mut table = Sdt::new(*b"DSDT", SDT_HEADER, 2, OEM, OEM_TABLE, REVISION);
     table.append_slice(&code);
@@ -151,6 +161,37 @@ fn serial() -> Vec<u8> {
                 &ResourceTemplate::new(vec![
                     &Interrupt::new(true, true, false, false, SERIAL_PIN as u32),
                     &aml::IO::new(SERIAL_PORT, SERIAL_PORT, 0, 8),
+                ]),
+            ),
+        ],
+    )
+    .to_aml_bytes(&mut bytes);
+    bytes
+}
+
+/// The host bridge of PCI bus 0, with the window of its functions' memory.
+fn pci() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let (first, size) = (PCI_WINDOW as u32, PCI_WINDOW_SIZE as u32);
+    Device::new(
+        "PCI0".into(),
+        vec![
+            &Name::new("_HID".into(), &EISAName::new("PNP0A03")),
+            &Name::new("_UID".into(), &aml::ZERO),
+            &Name::new("_BBN".into(), &aml::ZERO),
+            &Name::new("_CCA".into(), &aml::ONE),
+            &Name::new(
+                "_CRS".into(),
+                &ResourceTemplate::new(vec![
+                    &AddressSpace::new_bus_number(0_u16, 0_u16),
+                    &aml::IO::new(PCI_ADDRESS_PORT, PCI_ADDRESS_PORT, 1, 8),
+                    &AddressSpace::new_memory(
+                        AddressSpaceCacheable::NotCacheable,
+                        true,
+                        first,
+                        first + (size - 1),
+                        None,
+                    ),
                 ]),
             ),
         ],
@@ -201,7 +242,7 @@ mod tests {
 
     #[test]
     fn checksums_and_links_hold() {
-        let tables = tables(MOST_VCPUS, MAX_SLOTS);
+        let tables = tables(MOST_VCPUS, MAX_SLOTS, true);
         let sum = |bytes: &[u8]| bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
         for signature in [b"DSDT", b"FACP", b"APIC", b"XSDT"] {
             assert_eq!(sum(find(&tables.bytes, signature)), 0);
@@ -232,7 +273,7 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        let tables = tables(5, 3);
+        let tables = tables(5, 3, true);
         for signature in [b"DSDT", b"FACP", b"APIC", b"XSDT"] {
             let name = String::from_utf8_lossy(signature).to_lowercase();
             std::fs::write(
@@ -263,6 +304,8 @@ mod tests {
             "PNP0501",
             "Device (V002)",
             "Name (_S5, Package",
+            "PNP0A03",
+            "0xE0000000",
         ] {
             assert!(dsl.contains(wanted), "{wanted} in\n{dsl}");
         }

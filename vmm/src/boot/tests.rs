@@ -23,6 +23,7 @@ fn config(kernel: KernelImage) -> NodeConfig {
         command_line: String::new(),
         disks: Vec::new(),
         net: None,
+        infiniband: None,
         date: 0,
         streams: 0,
         exit_device: false,

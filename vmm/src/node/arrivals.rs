@@ -13,6 +13,8 @@ use belljar_cpu::Cycles;
 pub(super) enum NodeInput {
     /// A frame from the wire.
     Frame(Vec<u8>),
+    /// A packet of the InfiniBand fabric.
+    Packet(Vec<u8>),
     /// Bytes for the control console.
     Control(Vec<u8>),
     /// Bytes for the serial console.

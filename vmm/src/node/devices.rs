@@ -13,8 +13,11 @@ use belljar_devices::virtio::{
     RegisterWindow,
 };
 use belljar_devices::{InterruptController, Moment, Power, Rtc, Serial, SerialState, TestDevice};
-use belljar_sim::{Frequency, Random, Seed};
+use belljar_hca::HcaCounters;
+use belljar_sim::{Frequency, Random, Seed, Time};
 use serde::{Deserialize, Serialize};
+
+use infiniband::{InfinibandCard, InfinibandState};
 
 use super::NodeError;
 use crate::boot::slot_pin;
@@ -23,6 +26,8 @@ use crate::cpuid::crystal_divider;
 
 /// Accesses of the processor to device registers: ports, and memory-mapped registers.
 mod access;
+/// The InfiniBand card on its PCI bus.
+mod infiniband;
 
 const SERIAL_PORTS: u16 = 8;
 const RTC_DATA: u16 = Rtc::PORT + 1;
@@ -45,6 +50,7 @@ pub(super) struct Devices {
     disks: Vec<(String, Mmio<Block>)>,
     net: Option<Mmio<Net>>,
     entropy: Mmio<Entropy>,
+    infiniband: Option<Box<InfinibandCard>>,
 }
 
 /// The control console, between host and guest.
@@ -65,6 +71,7 @@ pub(super) struct DevicesState {
     disks: Vec<MmioState<BlockState>>,
     net: Option<MmioState<NetState>>,
     entropy: MmioState<Entropy>,
+    infiniband: Option<InfinibandState>,
 }
 
 impl Devices {
@@ -92,6 +99,10 @@ impl Devices {
                 .net
                 .map(|net| Mmio::new(Net::new(net.mac, net.link(config.frequency)))),
             entropy: Mmio::new(Entropy::new(random)),
+            infiniband: config
+                .infiniband
+                .as_ref()
+                .map(|card| Box::new(InfinibandCard::new(card, config.frequency))),
         }
     }
 
@@ -108,6 +119,7 @@ impl Devices {
             disks: self.disks.iter().map(|(_, disk)| disk.save()).collect(),
             net: self.net.as_ref().map(Mmio::save),
             entropy: self.entropy.save(),
+            infiniband: self.infiniband.as_ref().map(|card| card.save()),
         }
     }
 
@@ -117,6 +129,7 @@ impl Devices {
             && saved.consoles.len() == self.consoles.len()
             && saved.net.is_some() == self.net.is_some()
             && saved.test.is_some() == self.test.is_some()
+            && saved.infiniband.is_some() == self.infiniband.is_some()
             && saved.interrupts.processors() == self.interrupts.processors();
         if !alike {
             return None;
@@ -135,6 +148,9 @@ impl Devices {
         }
         if let (Some(net), Some(saved)) = (&mut self.net, saved.net) {
             net.load(saved, &self.ram)?;
+        }
+        if let (Some(card), Some(saved)) = (&mut self.infiniband, saved.infiniband) {
+            card.load(saved)?;
         }
         self.entropy.load(saved.entropy, &self.ram)
     }
@@ -202,7 +218,8 @@ impl Devices {
     pub(super) fn deadline(&self) -> Option<Cycles> {
         let disks = self.disks.iter().filter_map(|(_, disk)| disk.deadline());
         let net = self.net.iter().filter_map(RegisterWindow::deadline);
-        disks.chain(net).min()
+        let card = self.infiniband.iter().filter_map(|card| card.deadline());
+        disks.chain(net).chain(card).min()
     }
 
     /// Handles events due at or before `at`: first the processor's timer and its messages, then
@@ -220,6 +237,9 @@ impl Devices {
                 let line = self.disks[slot].1.line();
                 self.interrupts.set_line(slot_pin(slot), line, at);
             }
+        }
+        if let Some(card) = &mut self.infiniband {
+            card.advance(&self.ram, &mut self.interrupts, at);
         }
         self.advance_net(at)
     }
@@ -255,6 +275,13 @@ impl Devices {
         done.map_err(|source| self.host_failed(slot, source))
     }
 
+    /// A packet of the InfiniBand fabric takes effect; it is lost on a node without a card.
+    pub(super) fn receive_packet(&mut self, packet: &[u8], at: Moment) {
+        if let Some(card) = &mut self.infiniband {
+            card.receive(packet, &self.ram, &mut self.interrupts, at);
+        }
+    }
+
     pub(super) fn receive_control(&mut self, bytes: &[u8], at: Moment) -> Result<(), NodeError> {
         let slot = self.console_slot();
         let console = &mut self.consoles[CONTROL];
@@ -286,9 +313,12 @@ impl Devices {
         self.settle_serial(at);
     }
 
-    /// The time of the first frame that was sent and not yet taken.
+    /// A time no later than that of the first frame or packet that was sent and not yet taken.
     pub(super) fn first_frame(&self) -> Option<Cycles> {
-        self.net.as_ref().and_then(|net| net.device().first_frame())
+        let frame = self.net.as_ref().and_then(|net| net.device().first_frame());
+        let card = self.infiniband.iter();
+        let packet = card.filter_map(|card| card.first_packet());
+        packet.chain(frame).min()
     }
 
     pub(super) fn take_frames(&mut self) -> Vec<(Cycles, Vec<u8>)> {
@@ -296,6 +326,18 @@ impl Devices {
             .as_mut()
             .map(|net| net.device_mut().take_frames())
             .unwrap_or_default()
+    }
+
+    /// The packets that the InfiniBand card sent since the last call, each with the time from which it may be on the link.
+    pub(super) fn take_packets(&mut self) -> Vec<(Time, Vec<u8>)> {
+        let card = self.infiniband.as_mut();
+        card.map_or_else(Vec::new, |card| card.take_packets())
+    }
+
+    /// Counters of the InfiniBand card; zeros without one.
+    pub(super) fn card_counters(&self) -> HcaCounters {
+        let card = self.infiniband.as_ref();
+        card.map_or_else(HcaCounters::default, |card| card.counters())
     }
 
     pub(super) fn net_counters(&self) -> NetCounters {

@@ -53,6 +53,7 @@ fn config() -> NodeConfig {
             name: "root".into(),
             latency: Span::from_us(20),
         }],
+        infiniband: None,
         net: Some(NetConfig {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,

@@ -314,6 +314,7 @@ impl Node {
         while let Some(arrival) = self.arrivals.pop_due(at.now) {
             match arrival {
                 NodeInput::Frame(frame) => self.devices.receive_frame(frame, at)?,
+                NodeInput::Packet(packet) => self.devices.receive_packet(&packet, at),
                 NodeInput::Control(bytes) => self.devices.receive_control(&bytes, at)?,
                 NodeInput::Console(bytes) => self.devices.receive_console(&bytes, at),
             }

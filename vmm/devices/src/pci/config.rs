@@ -71,7 +71,10 @@ impl ConfigSpace {
         };
         space.set(0x00, &header.vendor.to_le_bytes());
         space.set(0x02, &header.device.to_le_bytes());
-        space.set(0x08, &(header.class << 8 | u32::from(header.revision)).to_le_bytes());
+        space.set(
+            0x08,
+            &(header.class << 8 | u32::from(header.revision)).to_le_bytes(),
+        );
         space.set(0x2c, &header.subsystem.0.to_le_bytes());
         space.set(0x2e, &header.subsystem.1.to_le_bytes());
         space.permit(COMMAND, &COMMAND_WRITABLE.to_le_bytes());

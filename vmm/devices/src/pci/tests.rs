@@ -42,7 +42,11 @@ fn functions_are_found_and_absent_ones_read_as_ones() {
     assert_eq!(read(&mut bus, 1, 8), 0x0280_0001);
     assert_eq!(read(&mut bus, 2, 0), u32::MAX);
     bus.write_port(PCI_ADDRESS_PORT, 4, 1 << 31 | 1 << 11 | 1 << 8);
-    assert_eq!(bus.read_port(PCI_DATA_PORT, 4), Some(u32::MAX), "function 1");
+    assert_eq!(
+        bus.read_port(PCI_DATA_PORT, 4),
+        Some(u32::MAX),
+        "function 1"
+    );
     bus.write_port(PCI_ADDRESS_PORT, 4, 1 << 11);
     assert_eq!(bus.read_port(PCI_DATA_PORT, 4), Some(u32::MAX), "disabled");
     assert_eq!(bus.read_port(PCI_ADDRESS_PORT, 1), None);

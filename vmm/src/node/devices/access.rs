@@ -42,6 +42,10 @@ pub(super) fn route(addr: u64) -> Option<DeviceRegister> {
 impl Devices {
     /// `IN` of `len` bytes, each from its own port; all ones without a device.
     pub(in super::super) fn read_port(&mut self, port: u16, len: u8, at: Moment) -> u64 {
+        let bus = self.infiniband.as_ref();
+        if let Some(value) = bus.and_then(|card| card.read_port(port, len)) {
+            return u64::from(value);
+        }
         if port == PCI_ADDRESS {
             return u64::MAX;
         }
@@ -75,6 +79,11 @@ impl Devices {
         data: u32,
         at: Moment,
     ) -> Option<PowerEvent> {
+        if let Some(card) = &mut self.infiniband
+            && card.write_port(port, len, data, &mut self.interrupts, at)
+        {
+            return None;
+        }
         if port == PCI_ADDRESS {
             return None;
         }
@@ -126,6 +135,11 @@ impl Devices {
                 window.map_or(u64::MAX, |window| window.read(offset, len))
             }
             _ => {
+                if let Some(card) = &self.infiniband
+                    && let Some(region) = card.region(addr)
+                {
+                    return card.read(region, len);
+                }
                 let loaded = self.test.as_mut().and_then(|test| test.load(addr, len));
                 loaded.unwrap_or(u64::MAX)
             }
@@ -154,6 +168,12 @@ impl Devices {
                 self.write_virtio(slot, offset, len, value, at)?
             }
             _ => {
+                if let Some(card) = &mut self.infiniband
+                    && let Some(region) = card.region(addr)
+                {
+                    card.write(region, (len, value), &self.ram, &mut self.interrupts, at);
+                    return Ok(None);
+                }
                 if let Some(test) = &mut self.test {
                     test.store(addr, len, value);
                 }
