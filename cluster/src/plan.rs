@@ -31,6 +31,8 @@ pub mod error;
 mod files;
 /// The images of a run's nodes, and their properties.
 pub mod images;
+/// InfiniBand cards and their network.
+pub mod infiniband;
 /// The properties of the nodes of each group.
 pub mod kinds;
 /// Settings of MPI launchers on the nodes.
@@ -51,6 +53,7 @@ use delays::DelayPlan;
 use files::read_files;
 pub use images::ImagePlan;
 use images::Makings;
+use infiniband::InfinibandPlan;
 pub use kinds::NodeKind;
 use kinds::noise::{self, NoisePlan};
 use network::NetworkPlan;
@@ -98,6 +101,8 @@ pub struct Plan {
     pub network_words: String,
     /// The nodes' network cards.
     card: CardKind,
+    /// InfiniBand cards and their network, if nodes have them.
+    pub infiniband: Option<InfinibandPlan>,
     /// Warnings about links and ports without traffic, each with a remedy.
     pub network_warnings: Vec<String>,
     /// Resolution of the nodes' hardware addresses.
@@ -240,6 +245,14 @@ impl Plan {
         let slurm = images::slurm(scenario, slurm_image, &roots, &files)?;
         let shared_folder = shared_folder::resolve(scenario, &images)?;
         let (images, programs) = images::resolve(&makings, images, &roots)?;
+        let infiniband = InfinibandPlan::resolve(scenario, folder, engine)?;
+        if infiniband.is_some() {
+            InfinibandPlan::check_images(&images)?;
+        }
+        let lookahead = infiniband
+            .as_ref()
+            .map_or(Span::MAX, InfinibandPlan::lookahead);
+        let lookahead = lookahead.min(network.topology.lookahead());
         Ok(Self {
             name: scenario.name.clone(),
             description: scenario.description.clone(),
@@ -249,13 +262,14 @@ impl Plan {
             images,
             slurm,
             nodes: scenario.nodes.count(),
-            slice: slice(&scenario.nodes, engine, network.topology.lookahead())?,
+            slice: slice(&scenario.nodes, engine, lookahead)?,
             network_warnings: network.warnings()?,
             results: scenario.nodes.results,
             topology: network.topology,
             network: network.settings,
             network_words: network.words,
             card: network.card,
+            infiniband,
             arp: scenario.network.arp,
             background: background::resolve(scenario, folder)?,
             pcap: network.pcap,

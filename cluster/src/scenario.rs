@@ -22,6 +22,8 @@ pub mod engine;
 mod files;
 /// `[hosts]`.
 mod hosts;
+/// `[infiniband]`.
+mod infiniband;
 /// `[network]`.
 mod network;
 /// `[nodes]`.
@@ -48,6 +50,7 @@ pub use delays::{DetourTable, FailTable, HoldTable, NodeFailure};
 pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
+pub use infiniband::{CardTable, Infiniband, SpeedName};
 pub use network::{Arp, GlobalWiringName, LinkTable, Network, RoutingName, TopologyKind};
 pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
 pub use noise::{LengthDistribution, NoiseTable, Spacing};
@@ -107,6 +110,9 @@ pub struct Scenario {
     /// Network of the nodes.
     #[serde(default)]
     pub network: Network,
+    /// InfiniBand cards of the nodes and their network, if present.
+    #[serde(default)]
+    pub infiniband: Option<Infiniband>,
     /// Workload of the nodes.
     pub workload: Workload,
     /// Slurm on the nodes, if present.

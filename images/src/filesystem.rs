@@ -16,7 +16,7 @@ pub(crate) mod kernel;
 pub(crate) mod layout;
 /// Shared libraries that files need.
 pub(crate) mod libraries;
-/// Kernel modules of NFS.
-pub(crate) mod nfs;
+/// Kernel modules beside the initramfs.
+pub(crate) mod module_archive;
 /// The root file system as an EROFS image.
 pub(crate) mod rootfs;

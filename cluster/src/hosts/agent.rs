@@ -18,7 +18,9 @@ use belljar_peers::{KeyError, Listener, Mesh, PeerError, Settings};
 use super::bootstrap::{Company, Greeting, Introduction, read};
 use super::exchange::Exchange;
 use super::list::own_capacity;
-use super::message::{FileOffer, HostTask, INITRD, KERNEL, NFS, ROOT, numbered, snapshot_name};
+use super::message::{
+    FileOffer, HostTask, INFINIBAND, INITRD, KERNEL, NFS, ROOT, numbered, snapshot_name,
+};
 use super::provision::{Early, ProvisionError, take_in};
 use crate::host::sandbox::{Reach, Sandbox};
 use crate::observe::progress::{ProgressDisplay, Showing};
@@ -164,6 +166,7 @@ impl Agent {
                 initrd: file(INITRD)?,
                 root: file(ROOT)?,
                 nfs: file(NFS).ok(),
+                infiniband: file(INFINIBAND).ok(),
             };
             Ok(Image::of_files(files, manifest))
         });

@@ -56,6 +56,8 @@ pub(crate) const INITRD: &str = "initrd";
 pub(crate) const ROOT: &str = "root";
 /// Only sent if nodes share a folder.
 pub(crate) const NFS: &str = "nfs";
+/// Only sent if nodes have InfiniBand cards.
+pub(crate) const INFINIBAND: &str = "infiniband";
 const SNAPSHOT: &str = "snapshot";
 
 /// The name of the snapshot for clones of kind number `kind`.
@@ -80,7 +82,7 @@ pub(crate) struct HostTask {
     pub(crate) inputs: Vec<(String, FileOffer)>,
     /// The manifests of the plan's images, in their order.
     pub(crate) manifests: Vec<String>,
-    /// Files of the images ([`KERNEL`], [`INITRD`], [`ROOT`], [`NFS`], [with numbers](numbered)), the [snapshots](snapshot_name) that nodes are
+    /// Files of the images ([`KERNEL`], [`INITRD`], [`ROOT`], [`NFS`], [`INFINIBAND`], [with numbers](numbered)), the [snapshots](snapshot_name) that nodes are
     /// clones of, and those of the checkpoint that the run is resumed from, by their names in
     /// the run's folder.
     pub(crate) files: Vec<(String, FileOffer)>,

@@ -16,7 +16,8 @@ use belljar_sim::CodecError;
 
 use super::exchange::HEAD;
 use super::message::{
-    FileOffer, HostMessage, HostTask, INITRD, KERNEL, NFS, ROOT, numbered, snapshot_name,
+    FileOffer, HostMessage, HostTask, INFINIBAND, INITRD, KERNEL, NFS, ROOT, numbered,
+    snapshot_name,
 };
 use super::partition::Partition;
 use super::store::{self, ArrivingFile, PIECE, Store, StoreError};
@@ -90,6 +91,11 @@ pub(crate) fn task(
         ];
         let nfs = image.nfs.as_deref().filter(|_| plan.shared_folder);
         let of_image = of_image.into_iter().chain(nfs.map(|path| (NFS, path)));
+        let drivers = image
+            .infiniband
+            .as_deref()
+            .filter(|_| plan.infiniband.is_some());
+        let of_image = of_image.chain(drivers.map(|path| (INFINIBAND, path)));
         of_image.map(move |(name, path)| (numbered(name, number), path.to_owned()))
     });
     let snapshots = given.snapshots.into_iter().enumerate();

@@ -49,6 +49,9 @@ impl fmt::Display for Plan {
             &self.network_warnings,
         );
         f.write_str(&network)?;
+        if let Some(infiniband) = &self.infiniband {
+            writeln!(f, "infiniband {}", infiniband.words)?;
+        }
         f.write_str(&self.describe_background())?;
         for &link in &self.pcap {
             writeln!(f, "pcap       {}", self.topology.link_name(link))?;

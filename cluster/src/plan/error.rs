@@ -68,6 +68,17 @@ pub enum PlanError {
     /// The network is invalid.
     #[error("network{0}")]
     Network(#[from] NetworkError),
+    /// The network of InfiniBand cards is invalid.
+    #[error("infiniband{0}")]
+    Infiniband(NetworkError),
+    /// The kernel of an image has no drivers of InfiniBand cards.
+    #[error(
+        "[infiniband] needs drivers of the card, and image {image} has no module mlx4_ib; build the image again, with one of Debian's kernel packages"
+    )]
+    NoInfiniband {
+        /// Name of the image's recipe.
+        image: String,
+    },
     /// A background job is invalid.
     #[error("background{0}")]
     Background(#[from] BackgroundError),

@@ -233,6 +233,16 @@ fn needed<T>(
     })
 }
 
+/// The topology of a network for this number of hosts, with the keys of its shape checked.
+pub(super) fn build_shape(
+    network: &Network,
+    hosts: u32,
+    folder: &Path,
+) -> Result<Topology, NetworkError> {
+    check_keys(network)?;
+    build(network, hosts, folder)
+}
+
 fn build(network: &Network, hosts: u32, folder: &Path) -> Result<Topology, NetworkError> {
     let parts = parts(network);
     let per_switch = network.hosts_per_switch.unwrap_or(1);

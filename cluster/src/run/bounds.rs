@@ -33,6 +33,15 @@ const MOST_TOLD: usize = 4;
 /// Longest turn of a node before the host checks it again.
 const ALONE_AT_MOST: Span = Span::from_ms(2);
 
+/// Times from which what is in transit moves on, in each network.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InTransit {
+    /// Frames.
+    pub frames: Option<Time>,
+    /// Packets of the InfiniBand network.
+    pub packets: Option<Time>,
+}
+
 /// A node's part of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
@@ -64,6 +73,8 @@ impl Turn {
 struct NodeDistances {
     nearest: Span,
     tail: Span,
+    /// The same in the InfiniBand network; endless without one.
+    packet_tail: Span,
     /// Its access switch, and the latency to it.
     switch: usize,
     hop: Span,
@@ -79,6 +90,9 @@ pub struct Bounds {
     /// The time of each node's next action.
     next: Vec<Time>,
     least_tail: Span,
+    least_packet_tail: Span,
+    /// After this time, an action of a node can have affected all others.
+    longest: Span,
     /// Shortens turns at random, for tests: results do not depend on their ends.
     rough: Option<Rough>,
     /// Nodes that could act before all could receive a frame of the first.
@@ -94,6 +108,7 @@ impl Bounds {
             NodeDistances {
                 nearest: distances.nearest(node),
                 tail: distances.tail(node),
+                packet_tail: Span::MAX,
                 switch,
                 hop,
                 elsewhere: false,
@@ -103,6 +118,8 @@ impl Bounds {
         let tails = places.iter().map(|place| place.tail);
         Self {
             least_tail: tails.min().unwrap_or(Span::MAX),
+            least_packet_tail: Span::MAX,
+            longest: distances.longest(),
             places,
             next: vec![Time::ZERO; nodes as usize],
             soon: Vec::new(),
@@ -110,6 +127,38 @@ impl Bounds {
             rough: rough(),
             distances,
         }
+    }
+
+    /// The bounds of a cluster with two networks, in which `frames` and `packets` of InfiniBand are the distances. A chain of reactions may
+    /// change networks, so distances of one network alone bound it only if they are the shorter ones for all pairs; otherwise all nodes are
+    /// as close as the two nearest.
+    pub fn of_two(frames: &Distances, packets: &Distances, nodes: u32) -> Self {
+        let nearest = |of: &Distances| (0..nodes).map(|node| of.nearest(node)).min();
+        let (by_frames, by_packets) = (nearest(frames), nearest(packets));
+        let both = if by_frames >= Some(packets.longest()) {
+            packets.clone()
+        } else if by_packets >= Some(frames.longest()) {
+            frames.clone()
+        } else {
+            let least = by_frames.min(by_packets).unwrap_or(Span::MAX);
+            Distances::uniform(nodes, least)
+        };
+        let mut bounds = Self::new(both, nodes);
+        for (node, place) in (0..).zip(&mut bounds.places) {
+            place.tail = frames.tail(node);
+            place.packet_tail = packets.tail(node);
+        }
+        let tails = |tail: fn(&NodeDistances) -> Span| bounds.places.iter().map(tail).min();
+        let least = [tails(|place| place.tail), tails(|place| place.packet_tail)];
+        let [frame_tail, packet_tail] = least.map(|least| least.unwrap_or(Span::MAX));
+        (bounds.least_tail, bounds.least_packet_tail) = (frame_tail, packet_tail);
+        bounds.longest = frames.longest().max(packets.longest());
+        bounds
+    }
+
+    /// An upper bound on the least times between any two nodes: an action of one node can affect all others after this time.
+    pub fn longest(&self) -> Span {
+        self.longest
     }
 
     /// Leaves all turns of `node` to another host.
@@ -165,18 +214,17 @@ impl Bounds {
         self.next.iter().copied().min().unwrap_or(Time::MAX)
     }
 
-    /// The time before which no node acts, not even on arrival of frames in flight. The first of these
-    /// moves on at `frames`.
-    pub fn settled(&self, frames: Option<Time>) -> Time {
-        let arrival = frames.map_or(Time::MAX, |frames| frames + self.least_tail);
+    /// The time before which no node acts, not even on arrival of what is in transit.
+    pub fn settled(&self, transit: InTransit) -> Time {
+        let arrival = arrival(transit, self.least_tail, self.least_packet_tail);
         self.first().min(arrival)
     }
 
     /// The turns of a round: all that are worthwhile, and always the turn of the first node to act.
-    /// Every arrival before `frames` plus a node's tail must be known to the node. No turn exceeds
+    /// Every arrival before the times of `transit` plus a node's tails must be known to the node. No turn exceeds
     /// `cap`. In an `open` round nodes run past their ends as far as others let them. Then all soon
     /// acting nodes have turns, even if such a turn begins with its end.
-    pub fn turns(&mut self, frames: Option<Time>, cap: Time, open: bool, turns: &mut Vec<Turn>) {
+    pub fn turns(&mut self, transit: InTransit, cap: Time, open: bool, turns: &mut Vec<Turn>) {
         turns.clear();
         let [(first, least), second] = self.least_two();
         let (soon, later) = self.who_is_soon(least);
@@ -195,7 +243,7 @@ impl Bounds {
                 let other = if node == first { second.1 } else { least };
                 other + place.nearest
             };
-            let arrivals = frames.map_or(Time::MAX, |at| at + place.tail);
+            let arrivals = arrival(transit, place.tail, place.packet_tail);
             let reach = (later + place.nearest).min(arrivals).min(cap);
             let must = node == first || others.min(reach) == cap;
             turns.extend(self.turn(node, others, reach, must, open));
@@ -288,6 +336,13 @@ impl Bounds {
         }
         (soon, later)
     }
+}
+
+/// The first arrival of what is in transit.
+fn arrival(transit: InTransit, tail: Span, packet_tail: Span) -> Time {
+    let frame = transit.frames.map_or(Time::MAX, |at| at + tail);
+    let packet = transit.packets.map_or(Time::MAX, |at| at + packet_tail);
+    frame.min(packet)
 }
 
 /// Methods of shortening turns.

@@ -144,6 +144,9 @@ pub enum CheckpointError {
     /// The network cannot be restored.
     #[error("the network: {0}")]
     Network(#[from] RestoreError),
+    /// The state of the InfiniBand network is invalid.
+    #[error(transparent)]
+    Infiniband(#[from] belljar_lossless::RestoreError),
     /// A background job cannot be restored.
     #[error(transparent)]
     Background(#[from] BackgroundStateError),

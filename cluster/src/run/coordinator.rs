@@ -19,7 +19,7 @@ use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::run_directory::RunDirectory;
 use crate::run::background::Backgrounds;
-use crate::run::bounds::{Bounds, Turn};
+use crate::run::bounds::{Bounds, InTransit, Turn};
 use crate::run::ending::Closing;
 pub use crate::run::ending::Ending;
 use crate::run::error::RunError;
@@ -28,6 +28,7 @@ use crate::run::report::NodeReport;
 use crate::run::runner::{Runner, Word};
 use crate::run::workers::Workers;
 use belljar_fabric::Fabric;
+use belljar_lossless::Lossless;
 use belljar_replay::BackgroundFigures;
 use belljar_sim::{Span, Time};
 
@@ -67,6 +68,8 @@ const NAP: Duration = Duration::from_millis(10);
 pub struct Run {
     workers: Workers,
     fabric: Fabric,
+    /// The network of InfiniBand cards, if nodes have them.
+    infiniband: Option<Lossless>,
     backgrounds: Backgrounds,
     captures: Captures,
     links: Option<LinkLog>,
@@ -248,30 +251,29 @@ impl Run {
     /// One round: the fabric advances as far as no frame can change it, then nodes run as far as no frame can reach
     /// them.
     fn round(&mut self, stop: &AtomicBool) -> Result<Option<Ending>, RunError> {
-        let settled = self.bounds.settled(self.fabric.next_for_nodes());
+        let settled = self.bounds.settled(self.in_transit());
         if settled == Time::MAX && self.closing.is_open() {
             return Ok(Some(Ending::Deadlock));
         }
         let cap = self.cap();
         if settled >= self.closing.cap() {
             self.now = self.closing.cap();
-            return Ok(self.closing.pass(self.bounds.distances().longest()));
+            return Ok(self.closing.pass(self.bounds.longest()));
         }
         if settled >= cap {
             return self.cut(stop);
         }
         self.now = self.now.max(settled);
-        let end = settled + self.bounds.distances().hop();
-        self.advance_fabric(end, settled)?;
-        let frames = self.fabric.next_for_nodes();
+        self.advance_networks(settled)?;
+        let transit = self.in_transit();
         // Messages of other hosts are received between rounds only.
         let open = self.others.is_none() && self.workers.goes_on();
-        self.bounds.turns(frames, cap, open, &mut self.turns);
+        self.bounds.turns(transit, cap, open, &mut self.turns);
         if self.others.is_some() && self.is_congested() {
             return self.wait();
         }
         if self.others.is_some() && self.turns.is_empty() {
-            return match self.bounds.settled(self.fabric.next_for_nodes()) > settled {
+            return match self.bounds.settled(self.in_transit()) > settled {
                 // The network advanced without nodes. Hosts that are ahead may be silent until this host has caught up.
                 true => self.note_round(true),
                 false => self.wait(),
@@ -284,6 +286,37 @@ impl Run {
         self.rounds += 1;
         self.tell(false)?;
         self.note_round(moved)
+    }
+
+    /// Times from which what is in transit moves on.
+    fn in_transit(&self) -> InTransit {
+        let packets = self.infiniband.as_ref().and_then(Lossless::next_time);
+        InTransit {
+            frames: self.fabric.next_for_nodes(),
+            packets,
+        }
+    }
+
+    /// Advances the networks as far as no node, of which none acts before `settled`, can change them.
+    fn advance_networks(&mut self, settled: Time) -> Result<(), RunError> {
+        self.advance_fabric(settled + self.fabric.hop(), settled)?;
+        let hop = self.infiniband.as_ref().map(Lossless::hop);
+        if let Some(hop) = hop {
+            self.advance_infiniband(settled + hop);
+        }
+        Ok(())
+    }
+
+    /// Advances the network of InfiniBand cards up to `end`.
+    fn advance_infiniband(&mut self, end: Time) {
+        let end = end.min(self.closing.end_of_network());
+        let network = self.infiniband.as_mut();
+        for arrival in network.map_or_else(Vec::new, |network| network.advance(end)) {
+            let node = arrival.host;
+            self.workers
+                .deliver_packet(node, arrival.time, arrival.packet);
+            self.bounds.set(node, self.workers.next(node));
+        }
     }
 
     /// Advances the network up to `end`. Hosts may still send from `settled` on, so loads of links after it are not
@@ -351,6 +384,13 @@ impl Run {
                 }
                 self.fabric.send(time, turn.node, sequence, frame.into());
             }
+            if let Some(network) = &mut self.infiniband {
+                for (time, packet) in runner.node_mut().take_packets() {
+                    moved = true;
+                    network.send(time, turn.node, runner.sent_packets, packet);
+                    runner.sent_packets += 1;
+                }
+            }
             self.recorder.take(&mut runner);
             let words = runner
                 .collect_output()
@@ -379,6 +419,7 @@ impl Run {
         let end = self.closing.end();
         if let Some(end) = end.filter(|_| !ending.is_broken_off()) {
             self.advance_fabric(end, end)?;
+            self.advance_infiniband(end);
             for mut runner in self.workers.runners() {
                 let node = runner.index;
                 runner

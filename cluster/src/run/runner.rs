@@ -75,6 +75,8 @@ pub struct Runner {
     pub ready: Option<Time>,
     /// Frames sent so far.
     pub sent: u64,
+    /// Packets of the InfiniBand network sent so far.
+    pub sent_packets: u64,
     /// The first process that its kernel killed for lack of memory, in the kernel's words.
     pub out_of_memory: Option<String>,
     /// The first allocation that its kernel refused, in the kernel's words.
@@ -109,6 +111,7 @@ impl Runner {
             ended: None,
             ready: None,
             sent: 0,
+            sent_packets: 0,
             out_of_memory: None,
             refused_memory: None,
             panicked: None,

@@ -188,6 +188,13 @@ impl Workers {
         self.shared.note(node, &runner);
     }
 
+    /// Delivers a packet of the InfiniBand network to a node at `time`.
+    pub fn deliver_packet(&self, node: u32, time: Time, packet: Vec<u8>) {
+        let mut runner = self.runner(node);
+        runner.node_mut().deliver_packet(time, packet);
+        self.shared.note(node, &runner);
+    }
+
     /// Types `bytes` into a node's serial console at `time`.
     pub fn type_in(&self, node: u32, time: Time, bytes: Vec<u8>) {
         let mut runner = self.runner(node);

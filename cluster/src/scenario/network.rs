@@ -281,7 +281,7 @@ impl fmt::Display for RoutingName {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "kebab-case")]
 #[expect(dead_code, reason = "described, and never made")]
-enum TopologyNames {
+pub(crate) enum TopologyNames {
     Star,
     Tree,
     FatTree,

@@ -18,11 +18,11 @@ use crate::filesystem::data::Data;
 use crate::filesystem::initrd;
 use crate::filesystem::kernel::UnpackedKernel;
 use crate::filesystem::layout::{RecipeLayout, module_file};
-use crate::filesystem::nfs;
+use crate::filesystem::module_archive::{self, INFINIBAND_MODULES, ModuleArchive, NFS_MODULES};
 use crate::filesystem::rootfs;
 use crate::progress::BuildProgress;
 use crate::recipe::Recipe;
-use crate::store::manifest::{INITRD, ImageFile, KERNEL, MANIFEST, Manifest, NFS, OurFile, ROOT};
+use crate::store::manifest::{INITRD, ImageFile, KERNEL, MANIFEST, Manifest, OurFile, ROOT};
 
 /// Steps of a build, for its progress.
 const STEPS: u32 = 4;
@@ -44,6 +44,7 @@ struct WrittenParts {
     initrd: ImageFile,
     root: ImageFile,
     nfs: Option<ImageFile>,
+    infiniband: Option<ImageFile>,
     ours: Vec<OurFile>,
 }
 
@@ -53,6 +54,21 @@ struct Trees {
     root: TreeContents,
     /// NFS's kernel modules, if the kernel has them.
     nfs: Option<TreeContents>,
+    /// Drivers of InfiniBand cards, if the kernel has them.
+    infiniband: Option<TreeContents>,
+}
+
+/// Writes a part with kernel modules, if the kernel has them.
+fn write_modules(
+    dir: &Path,
+    archive: &ModuleArchive,
+    modules: Option<TreeContents>,
+) -> Result<Option<ImageFile>, ImageError> {
+    let write = |tree: TreeContents| {
+        let bytes = module_archive::bytes(archive, &tree)?;
+        write(&dir.join(archive.file), &bytes)
+    };
+    modules.map(write).transpose()
 }
 
 impl ImageBuilder<'_> {
@@ -69,12 +85,13 @@ impl ImageBuilder<'_> {
         };
         let initramfs = layout.initramfs(&chroot, &modules)?;
         let root = layout.root(&chroot)?;
-        let nfs = nfs::modules(&kernel, &chroot)?;
+        let nfs = module_archive::modules(&NFS_MODULES, &kernel, &chroot)?;
+        let infiniband = module_archive::modules(&INFINIBAND_MODULES, &kernel, &chroot)?;
         let mut used = Used::default();
         let mut verified = packages.verify(&initramfs, &mut used)?;
         verified += packages.verify(&root, &mut used)?;
-        if let Some(nfs) = &nfs {
-            verified += packages.verify(nfs, &mut used)?;
+        for modules in nfs.iter().chain(&infiniband) {
+            verified += packages.verify(modules, &mut used)?;
         }
         packages.verify_file(&kernel.path, &chroot.data(&kernel.path)?, &mut used)?;
         verified += 1;
@@ -85,6 +102,7 @@ impl ImageBuilder<'_> {
             initramfs,
             root,
             nfs,
+            infiniband,
         };
         let parts = self.write_parts(chroot, &kernel, trees, &archive)?;
         let kernel_sha256 = parts.kernel.sha256.clone();
@@ -112,12 +130,14 @@ impl ImageBuilder<'_> {
             initramfs,
             root,
             nfs,
+            infiniband,
         } = trees;
         let dir = self.work.join("image");
         make_folder(&dir)?;
         let kernel = write(&dir.join(KERNEL), &chroot.read(&kernel.path)?)?;
         let initrd = write(&dir.join(INITRD), &initrd::archive(&initramfs)?)?;
-        let nfs = nfs.map(|tree| write(&dir.join(NFS), &nfs::archive(&tree)?));
+        let nfs = write_modules(&dir, &NFS_MODULES, nfs)?;
+        let infiniband = write_modules(&dir, &INFINIBAND_MODULES, infiniband)?;
         let mut ours = ours(&initramfs, "initramfs")?;
         ours.extend(self::ours(&root, "root")?);
         let stage = rootfs::stage(&root, self.work)?;
@@ -128,7 +148,8 @@ impl ImageBuilder<'_> {
             kernel,
             initrd,
             root: self.write_root(&stage, &dir.join(ROOT))?,
-            nfs: nfs.transpose()?,
+            nfs,
+            infiniband,
             ours,
         })
     }
@@ -152,6 +173,7 @@ impl ImageBuilder<'_> {
             initrd: parts.initrd,
             root: parts.root,
             nfs: parts.nfs,
+            infiniband: parts.infiniband,
             ours: parts.ours,
         };
         let path = self.work.join("image").join(MANIFEST);

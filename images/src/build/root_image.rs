@@ -17,7 +17,7 @@ use crate::progress::BuildProgress;
 use crate::recipe::{Recipe, RecipeRoot};
 use crate::store::cache::Cache;
 use crate::store::manifest::{
-    Container, INITRD, Image, ImageFile, KERNEL, MANIFEST, Manifest, NFS, ROOT,
+    Container, INFINIBAND, INITRD, Image, ImageFile, KERNEL, MANIFEST, Manifest, NFS, ROOT,
 };
 
 /// Steps of a build, for its progress.
@@ -98,8 +98,9 @@ impl RootImageBuild<'_> {
         }
         let root = self.write_root(&listing)?;
         let nfs = self.base.nfs.as_ref().map(|path| (NFS, path));
+        let infiniband = self.base.infiniband.as_ref().map(|path| (INFINIBAND, path));
         let of_base = [(KERNEL, &self.base.kernel), (INITRD, &self.base.initrd)];
-        for (name, from) in of_base.into_iter().chain(nfs) {
+        for (name, from) in of_base.into_iter().chain(nfs).chain(infiniband) {
             let to = self.folder.join(name);
             fs::copy(from, &to).map_err(write(&to))?;
         }
@@ -154,6 +155,7 @@ impl RootImageBuild<'_> {
             initrd: of.initrd.clone(),
             root,
             nfs: of.nfs.clone(),
+            infiniband: of.infiniband.clone(),
             ours: initramfs_files(of),
         }
     }

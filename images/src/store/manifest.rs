@@ -21,6 +21,7 @@ pub(crate) const KERNEL: &str = "vmlinuz";
 pub(crate) const INITRD: &str = "initrd.cpio";
 pub(crate) const ROOT: &str = "root.erofs";
 pub(crate) const NFS: &str = "nfs.tar";
+pub(crate) const INFINIBAND: &str = "infiniband.tar";
 
 /// An error of an image in the cache.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +88,8 @@ pub struct Image {
     /// Kernel modules of NFS, a tar archive with the lists `server` and `client` of those to load; `None` if the kernel's
     /// package has no NFS.
     pub nfs: Option<PathBuf>,
+    /// Drivers of InfiniBand cards, a tar archive with the list `order` of those to load; `None` if the kernel's package has none.
+    pub infiniband: Option<PathBuf>,
     /// Its manifest.
     pub manifest: Manifest,
     /// Its folder, which each user locks; `None` for an image outside of a cache.
@@ -104,6 +107,8 @@ pub struct ReceivedFiles {
     pub root: PathBuf,
     /// The archive of NFS's kernel modules; `None` if nodes share no folder.
     pub nfs: Option<PathBuf>,
+    /// The archive of InfiniBand's drivers; `None` if nodes have no card.
+    pub infiniband: Option<PathBuf>,
 }
 
 /// The contents of an image.
@@ -135,6 +140,9 @@ pub struct Manifest {
     /// Size and digest of the archive of NFS's kernel modules, if the kernel has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nfs: Option<ImageFile>,
+    /// Size and digest of the archive of InfiniBand's drivers, if the kernel has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub infiniband: Option<ImageFile>,
     /// Every file that comes from no package.
     #[serde(default)]
     pub ours: Vec<OurFile>,
@@ -207,6 +215,7 @@ impl Image {
             initrd: dir.join(INITRD),
             root: dir.join(ROOT),
             nfs: manifest.nfs.is_some().then(|| dir.join(NFS)),
+            infiniband: manifest.infiniband.is_some().then(|| dir.join(INFINIBAND)),
             manifest,
             _used: Some(Arc::new(used)),
         };
@@ -223,6 +232,7 @@ impl Image {
             initrd,
             root,
             nfs,
+            infiniband,
         } = files;
         Self {
             dir: root.parent().unwrap_or(Path::new("/")).to_owned(),
@@ -230,6 +240,7 @@ impl Image {
             initrd,
             root,
             nfs,
+            infiniband,
             manifest,
             _used: None,
         }
@@ -245,6 +256,7 @@ impl Image {
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Path, &ImageFile)> {
         let of = &self.manifest;
         let nfs = self.nfs.as_deref().zip(of.nfs.as_ref());
+        let infiniband = self.infiniband.as_deref().zip(of.infiniband.as_ref());
         [
             (KERNEL, &*self.kernel, &of.kernel),
             (INITRD, &*self.initrd, &of.initrd),
@@ -252,6 +264,7 @@ impl Image {
         ]
         .into_iter()
         .chain(nfs.map(|(path, part)| (NFS, path, part)))
+        .chain(infiniband.map(|(path, part)| (INFINIBAND, path, part)))
     }
 }
 
@@ -317,6 +330,7 @@ mod tests {
             initrd,
             root,
             nfs: None,
+            infiniband: None,
             ours,
         }
     }

@@ -64,6 +64,23 @@ impl Distances {
         distances
     }
 
+    /// Distances of `hosts` hosts that are all `least` apart, or a picosecond less.
+    pub fn uniform(hosts: u32, least: Span) -> Self {
+        let half = Span::from_ps(least.as_ps() / 2);
+        let mut distances = Self {
+            access: vec![0; hosts as usize],
+            hops: vec![half; hosts as usize],
+            through: vec![Span::ZERO],
+            between: vec![Span::ZERO],
+            least_between: Span::MAX,
+            nearest: Vec::new(),
+            tails: Vec::new(),
+            longest: Span::ZERO,
+        };
+        distances.note_extremes();
+        distances
+    }
+
     fn search(&mut self, topology: &Topology, switches: &[u32], delay: Span) {
         let neighbours = neighbours(topology);
         let keep = switches.len() <= MOST_PAIRED;

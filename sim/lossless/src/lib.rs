@@ -129,6 +129,11 @@ impl Lossless {
         Distances::with_delay(&at_once, extra)
     }
 
+    /// The least time from a packet's first bit on a host's link to its arrival at a switch.
+    pub fn hop(&self) -> Span {
+        self.cable
+    }
+
     /// Figures of each link, by direction.
     pub fn figures(&self) -> Vec<[PortFigures; 2]> {
         let of = |ports: &[Port; 2]| ports.each_ref().map(|port| port.figures);

@@ -260,6 +260,7 @@ impl SharedParts {
             command_line: format!("{words} {}", append).trim_end().to_owned(),
             disks,
             net: Some(plan.card(index)),
+            infiniband: plan.infiniband.as_ref().map(|it| it.card(index)),
             date: START_DATE,
             streams: 2,
             exit_device: false,

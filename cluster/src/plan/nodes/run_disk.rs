@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use belljar_fabric::Mac;
 
@@ -21,6 +22,9 @@ pub(crate) const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
 /// The host file in Open MPI's form; `hosts` has MPICH's.
 pub(crate) const OPEN_MPI_HOSTS: &str = "hosts.openmpi";
+
+/// Folder of the run disk with drivers of InfiniBand cards; the image's init loads them.
+const DRIVERS_FOLDER: &str = "infiniband";
 
 /// Folder on nodes of the libraries of an older glibc.
 pub(crate) const FORMER_PARTS_FOLDER: &str = "/run/belljar/glibc";
@@ -39,6 +43,13 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
     let first = |next: &str| format!("#!/bin/sh\n{variables}{share}exec {next}\n");
     if plan.shared_folder {
         add_shared_folder(&mut archive, image)?;
+    }
+    if plan.infiniband.is_some() {
+        add_modules(
+            &mut archive,
+            image.image.infiniband.as_deref(),
+            DRIVERS_FOLDER,
+        )?;
     }
     if let Some(own) = &plan.slurm {
         let start = first(&format!("{}/start", slurm::SETTINGS));
@@ -110,16 +121,25 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
 fn add_shared_folder(archive: &mut tar::Builder<Vec<u8>>, image: &ImagePlan) -> io::Result<()> {
     let script = format!("{}/start", shared_folder::FOLDER);
     add(archive, &script, 0o755, shared_folder::START.as_bytes())?;
-    let Some(nfs) = &image.image.nfs else {
+    add_modules(archive, image.image.nfs.as_deref(), shared_folder::FOLDER)
+}
+
+/// Adds the files of an image's archive of kernel modules, in a folder.
+fn add_modules(
+    archive: &mut tar::Builder<Vec<u8>>,
+    modules: Option<&Path>,
+    folder: &str,
+) -> io::Result<()> {
+    let Some(modules) = modules else {
         return Ok(());
     };
-    let mut modules = tar::Archive::new(File::open(nfs)?);
+    let mut modules = tar::Archive::new(File::open(modules)?);
     for entry in modules.entries()? {
         let mut entry = entry?;
         let name = entry.path()?.display().to_string();
         let mut content = Vec::new();
         entry.read_to_end(&mut content)?;
-        let name = format!("{}/{name}", shared_folder::FOLDER);
+        let name = format!("{folder}/{name}");
         add(archive, &name, 0o644, &content)?;
     }
     Ok(())

@@ -112,6 +112,9 @@ pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
     if plan.has_disk_of_files() {
         identity.push(("disk of large files", "there".to_owned()));
     }
+    if plan.infiniband.is_some() {
+        identity.push(("InfiniBand card", "there".to_owned()));
+    }
     if let Some(slurm) = &plan.slurm {
         identity.push(("disk of Slurm", slurm.image.manifest.root.sha256.clone()));
     }

@@ -27,7 +27,11 @@ fn us(us: u64) -> Time {
 
 fn turns(bounds: &mut Bounds, frames: Option<Time>) -> Vec<Turn> {
     let mut turns = Vec::new();
-    bounds.turns(frames, Time::MAX, false, &mut turns);
+    let transit = InTransit {
+        frames,
+        packets: None,
+    };
+    bounds.turns(transit, Time::MAX, false, &mut turns);
     turns
 }
 
@@ -103,7 +107,7 @@ proptest! {
         let distances = Distances::new(&topology);
         let mut bounds = Bounds::new(distances, nodes);
         // Acts of an earlier round are removed.
-        bounds.turns(None, Time::MAX, false, &mut Vec::new());
+        bounds.turns(InTransit::default(), Time::MAX, false, &mut Vec::new());
         let next: Vec<Time> = acts.iter().map(|ns| Time::from_ps(ns * 1000)).collect();
         for (node, &next) in (0..).zip(&next) {
             bounds.set(node, next);
@@ -185,7 +189,8 @@ impl Nodes {
         if first < Time::MAX {
             let begun = (first + self.act).as_ps() / window.as_ps();
             let cap = Time::from_ps((begun + 1).saturating_mul(window.as_ps()));
-            self.bounds.turns(None, cap, open, &mut turns);
+            self.bounds
+                .turns(InTransit::default(), cap, open, &mut turns);
             assert!(!turns.is_empty());
         }
         turns

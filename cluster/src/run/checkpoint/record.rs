@@ -15,6 +15,7 @@ use std::path::Path;
 
 use belljar_fabric::FabricState;
 use belljar_files::open_input;
+use belljar_lossless::LosslessState;
 use belljar_replay::BackgroundState;
 use belljar_sim::{CodecError, Time, decode, encode};
 use belljar_vmm::{Identity, KeptPages};
@@ -30,7 +31,7 @@ use crate::run::runner::RunnerState;
 
 const MAGIC: &[u8; 8] = b"BELLCKPT";
 /// Increases with every change of the format, or of the meaning of saved state.
-const VERSION: u32 = 23;
+const VERSION: u32 = 24;
 /// Maximum number of parts: the run's, and one for each node.
 const MOST_PARTS: u32 = 1 << 16;
 /// Longest part.
@@ -54,6 +55,7 @@ pub(crate) struct RunRecord {
     pub(crate) input: u64,
     pub(crate) closing: Closing,
     pub(crate) fabric: FabricState,
+    pub(crate) infiniband: Option<LosslessState>,
     pub(crate) backgrounds: Vec<BackgroundState>,
     pub(crate) recorder: RecorderState,
     pub(crate) captures: Vec<CaptureState>,

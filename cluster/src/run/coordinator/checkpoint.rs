@@ -318,6 +318,10 @@ impl Run {
             input: self.input,
             closing: self.closing.clone(),
             fabric: self.fabric.save(),
+            infiniband: self
+                .infiniband
+                .as_ref()
+                .map(belljar_lossless::Lossless::save),
             backgrounds: self.backgrounds.save(),
             recorder: self.recorder.save()?,
             captures: self.captures.save()?,

@@ -4,6 +4,7 @@
 //! by agents and by `belljar bisect`.
 
 use belljar_fabric::Fabric;
+use belljar_lossless::{Lossless, LosslessState};
 use belljar_sim::{Seed, Time};
 use belljar_tracer::NodeTracer;
 use belljar_vmm::{KeptPages, Node, Snapshot};
@@ -57,6 +58,7 @@ pub struct Setup<'a> {
 struct Begun {
     runners: Vec<Runner>,
     fabric: Fabric,
+    infiniband: Option<Lossless>,
     backgrounds: Backgrounds,
     captures: Captures,
     links: Option<LinkLog>,
@@ -143,6 +145,25 @@ impl Run {
     }
 }
 
+/// The network of InfiniBand cards at a saved state, if nodes have them.
+pub(super) fn restored_infiniband(
+    plan: &Plan,
+    state: Option<&LosslessState>,
+) -> Result<Option<Lossless>, RunError> {
+    let mut network = infiniband_of(plan)?;
+    if let (Some(network), Some(state)) = (&mut network, state) {
+        let restored = network.restore(state.clone());
+        restored.map_err(CheckpointError::from)?;
+    }
+    Ok(network)
+}
+
+/// The network of InfiniBand cards at time zero, if nodes have them.
+fn infiniband_of(plan: &Plan) -> Result<Option<Lossless>, RunError> {
+    let network = plan.infiniband.as_ref().map(|it| it.network());
+    Ok(network.transpose()?)
+}
+
 impl Setup<'_> {
     /// The start at virtual time zero.
     fn begin(&self, parts: &SharedParts, bases: &[Snapshot]) -> Result<Begun, RunError> {
@@ -174,6 +195,7 @@ impl Setup<'_> {
             links,
             recorder,
             closing: Closing::at_limit(plan.limit, plan.has_slices().then_some(plan.slice)),
+            infiniband: infiniband_of(plan)?,
             fabric,
             now: Time::ZERO,
             first,
@@ -268,6 +290,7 @@ impl Setup<'_> {
         let Restored {
             found,
             mut fabric,
+            infiniband,
             backgrounds,
             nodes,
             kept,
@@ -321,6 +344,7 @@ impl Setup<'_> {
             recorder,
             closing: of.closing.clone().with_limit(plan.limit),
             fabric,
+            infiniband,
             now: of.now,
             first: of.now,
             typed: of.typed,

@@ -4,7 +4,9 @@
 //! network are restored, and the run's files are checked. Only then the run truncates its files and
 //! continues; otherwise the previous checkpoint is tried (`CheckpointChoice`).
 
+use super::prepare::restored_infiniband;
 use belljar_fabric::Fabric;
+use belljar_lossless::Lossless;
 use belljar_sim::Time;
 use belljar_tracer::NodeTracer;
 use belljar_vmm::{KeptPages, Node, NodeError};
@@ -21,6 +23,7 @@ use crate::run::runner::{KeepError, Lengths, RunnerState};
 pub(super) struct Restored {
     pub(super) found: IntactCheckpoint,
     pub(super) fabric: Fabric,
+    pub(super) infiniband: Option<Lossless>,
     pub(super) backgrounds: Backgrounds,
     /// The nodes of this host.
     pub(super) nodes: Vec<RestoredNode>,
@@ -79,6 +82,7 @@ impl Setup<'_> {
         fabric
             .restore(found.run.fabric.clone())
             .map_err(CheckpointError::from)?;
+        let infiniband = restored_infiniband(plan, found.run.infiniband.as_ref())?;
         let mut backgrounds = Backgrounds::begin(plan, Time::ZERO)?;
         backgrounds
             .restore(found.run.backgrounds.clone())
@@ -118,6 +122,7 @@ impl Setup<'_> {
         Ok(Restored {
             found,
             fabric,
+            infiniband,
             backgrounds,
             nodes,
             kept,

@@ -50,7 +50,7 @@ impl Run {
             let halted = self.workers.runners().filter_map(|it| it.halted_at());
             let first = halted.min().unwrap_or(Time::MAX);
             self.hold = self.closing.reachable(until.min(first));
-            if self.bounds.settled(self.fabric.next_for_nodes()) >= until.min(first) {
+            if self.bounds.settled(self.in_transit()) >= until.min(first) {
                 return Ok(Advance::Reached);
             }
             if stop.load(Ordering::Relaxed) {

@@ -31,6 +31,7 @@ fn built() -> (tempfile::TempDir, Image) {
         initrd,
         root,
         nfs: None,
+        infiniband: None,
         ours: Vec::new(),
     };
     fs::write(dir.path().join(MANIFEST), manifest.seal()).unwrap();

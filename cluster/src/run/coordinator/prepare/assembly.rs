@@ -67,7 +67,11 @@ impl Setup<'_> {
         // Before any thread has a filter of its own, which would prevent it.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
         let workers = Workers::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
-        let mut bounds = Bounds::new(Distances::new(&plan.topology), plan.nodes);
+        let distances = Distances::new(&plan.topology);
+        let mut bounds = match &begun.infiniband {
+            Some(network) => Bounds::of_two(&distances, &network.distances(), plan.nodes),
+            None => Bounds::new(distances, plan.nodes),
+        };
         for node in 0..plan.nodes {
             if workers.holds(node) {
                 bounds.set(node, workers.next(node));
@@ -112,6 +116,7 @@ impl Setup<'_> {
             reports: Vec::new(),
             workers,
             fabric: begun.fabric,
+            infiniband: begun.infiniband,
             backgrounds: begun.backgrounds,
             captures: begun.captures,
             links: begun.links,

@@ -5,7 +5,9 @@
 
 use std::fs::File;
 
+use super::restored_infiniband;
 use belljar_fabric::{Fabric, FabricState};
+use belljar_lossless::{Lossless, LosslessState};
 use belljar_replay::BackgroundState;
 use belljar_sim::Time;
 use belljar_vmm::{KeptPages, Node, Packs, Snapshot};
@@ -32,6 +34,7 @@ pub(crate) struct Instant {
     ready: u32,
     closing: Closing,
     fabric: FabricState,
+    infiniband: Option<LosslessState>,
     backgrounds: Vec<BackgroundState>,
     nodes: Vec<(RunnerState, KeptPages)>,
 }
@@ -133,6 +136,7 @@ impl Origin {
             ready: run.ready,
             closing: run.closing.clone(),
             fabric: run.fabric.save(),
+            infiniband: run.infiniband.as_ref().map(Lossless::save),
             backgrounds: run.backgrounds.save(),
             nodes,
         })
@@ -158,6 +162,7 @@ impl Origin {
         let begun = Begun {
             runners: runners.collect::<Result<_, _>>()?,
             fabric,
+            infiniband: restored_infiniband(plan, instant.infiniband.as_ref())?,
             backgrounds,
             captures: Captures::default(),
             links: None,

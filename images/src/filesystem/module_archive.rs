@@ -1,7 +1,7 @@
-//! Kernel modules of NFS: a part of every image whose kernel has them, for runs whose nodes share a folder.
+//! Kernel modules beside the initramfs: parts of every image whose kernel has them, for runs that need them.
 //!
-//! The modules are the package's own files. The initramfs does not have them, so runs without a shared folder are independent
-//! of this part. Called once for each build.
+//! The modules are the package's own files. The initramfs does not have them, so other runs are independent of these parts.
+//! Called once for each part and build.
 
 use std::io;
 
@@ -11,18 +11,36 @@ use crate::filesystem::contents::{Item, TreeContents};
 use crate::filesystem::data::Data;
 use crate::filesystem::kernel::UnpackedKernel;
 use crate::filesystem::layout::module_file;
-use crate::store::manifest::NFS;
+use crate::store::manifest::{INFINIBAND, NFS};
 
-/// Modules by the name of the list of those to load, which has their dependencies, too.
-const LISTS: [(&str, &[&str]); 2] = [("server", &["nfsd"]), ("client", &["nfsv4"])];
+/// A part of an image with kernel modules.
+pub(crate) struct ModuleArchive {
+    /// Its file.
+    pub(crate) file: &'static str,
+    /// Modules by the name of the list of those to load, which has their dependencies, too.
+    lists: &'static [(&'static str, &'static [&'static str])],
+}
 
-/// The modules and their lists, or `None` if the kernel's package lacks one of them.
+/// NFS, for runs whose nodes share a folder.
+pub(crate) const NFS_MODULES: ModuleArchive = ModuleArchive {
+    file: NFS,
+    lists: &[("server", &["nfsd"]), ("client", &["nfsv4"])],
+};
+
+/// Drivers of InfiniBand cards, and the access of programs to them.
+pub(crate) const INFINIBAND_MODULES: ModuleArchive = ModuleArchive {
+    file: INFINIBAND,
+    lists: &[("order", &["mlx4_ib", "ib_uverbs", "ib_umad", "rdma_ucm"])],
+};
+
+/// The modules of an archive and their lists, or `None` if the kernel's package lacks one of them.
 pub(crate) fn modules(
+    archive: &ModuleArchive,
     kernel: &UnpackedKernel,
     chroot: &Chroot,
 ) -> Result<Option<TreeContents>, ImageError> {
     let mut contents = TreeContents::default();
-    for (list, wanted) in LISTS {
+    for (list, wanted) in archive.lists {
         let Some(order) = kernel.load_order_if_present(chroot, wanted)? else {
             return Ok(None);
         };
@@ -39,9 +57,12 @@ pub(crate) fn modules(
 }
 
 /// The part's bytes: a tar archive without times and owners.
-pub(crate) fn archive(contents: &TreeContents) -> Result<Vec<u8>, ImageError> {
+pub(crate) fn bytes(
+    archive: &ModuleArchive,
+    contents: &TreeContents,
+) -> Result<Vec<u8>, ImageError> {
     pack(contents).map_err(|source| ImageError::Write {
-        path: NFS.into(),
+        path: archive.file.into(),
         source,
     })
 }

@@ -1,0 +1,178 @@
+//! The nodes' InfiniBand cards and their network, resolved.
+//!
+//! Node n has local identifier n + 1, as a subnet manager would assign, and a GUID of its own. Called by `Plan::resolve`; the coordinator builds
+//! the network, and `parts` the cards.
+
+use std::path::Path;
+
+use belljar_fabric::{Routes, Routing, RoutingError, Topology};
+use belljar_lossless::{CardDelays, Lossless};
+use belljar_sim::Span;
+use belljar_vmm::{CardIdentity, Delays, HcaConfig, InfinibandConfig, Speed};
+
+use super::network::{build_shape, error::NetworkError};
+use crate::plan::error::PlanError;
+use crate::plan::images::ImagePlan;
+use crate::scenario::engine::Engine;
+use crate::scenario::{RoutingName, Scenario, SpeedName};
+
+/// Nodes have local identifiers below those of multicast groups.
+const MOST_NODES: u32 = 0xbfff;
+/// The prefix of the cards' GUIDs: a locally administered identifier.
+const GUID_PREFIX: u64 = 0x0262_6a00_0000_0000;
+/// The longest delay of a card.
+const LONGEST_DELAY: Span = Span::from_ms(1);
+
+/// Cards and network.
+#[derive(Clone, Debug)]
+pub struct InfinibandPlan {
+    /// The network.
+    pub topology: Topology,
+    /// Its routes.
+    pub routes: Routes,
+    /// Delays of the cards.
+    delays: Delays,
+    speed: SpeedName,
+    rate: u64,
+    /// In words.
+    pub words: String,
+}
+
+impl InfinibandPlan {
+    /// The plan of a scenario; `None` without cards.
+    ///
+    /// # Errors
+    /// If the network is invalid, or the engine or a kernel has no cards.
+    pub(super) fn resolve(
+        scenario: &Scenario,
+        folder: &Path,
+        engine: Engine,
+    ) -> Result<Option<Self>, PlanError> {
+        let Some(table) = &scenario.infiniband else {
+            return Ok(None);
+        };
+        if engine != Engine::Exact {
+            return Err(PlanError::Range {
+                key: "infiniband",
+                value: format!("given with engine \"{engine}\""),
+                limits: "engine \"exact\", whose clock does not advance while a card works",
+            });
+        }
+        let nodes = scenario.nodes.count();
+        if nodes > MOST_NODES {
+            return Err(PlanError::Range {
+                key: "nodes.count",
+                value: format!("{nodes} with [infiniband]"),
+                limits: "49151 at most, the number of local identifiers of one subnet",
+            });
+        }
+        let delays = Delays {
+            send: table.card.send.0,
+            receive: table.card.receive.0,
+            answer: table.card.answer.0,
+        };
+        check_delays(&delays, table.cable.0)?;
+        let shape = table.shape();
+        let routing = shape.routing();
+        let routing = match (table.routing, routing) {
+            (None, Routing::Ecmp) => Routing::Shortest,
+            (_, routing) => routing,
+        };
+        if !matches!(
+            routing,
+            Routing::Shortest | Routing::DModK | Routing::SModK | Routing::Random
+        ) {
+            return Err(PlanError::Range {
+                key: "infiniband.routing",
+                value: RoutingName(routing).to_string(),
+                limits: "shortest, d-mod-k, s-mod-k or random, which depend on source and destination only",
+            });
+        }
+        let topology = build_shape(&shape, nodes, folder).map_err(PlanError::Infiniband)?;
+        let routes = Routes {
+            routing,
+            seed: scenario.seed,
+            tables: None,
+        };
+        let plan = Self {
+            words: format!(
+                "{:?} {}, {} of cable, {} a switch",
+                table.speed, shape.topology, table.cable.0, shape.switch_latency.0
+            ),
+            topology,
+            routes,
+            delays,
+            speed: table.speed,
+            rate: table.bandwidth(),
+        };
+        plan.network()
+            .map_err(|error| PlanError::Infiniband(NetworkError::from(error)))?;
+        Ok(Some(plan))
+    }
+
+    /// Refuses images whose kernels have no drivers.
+    pub(super) fn check_images(images: &[ImagePlan]) -> Result<(), PlanError> {
+        match images.iter().find(|image| image.image.infiniband.is_none()) {
+            Some(without) => Err(PlanError::NoInfiniband {
+                image: without.image.manifest.recipe.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The network at time zero.
+    ///
+    /// # Errors
+    /// If the topology does not fit the routing.
+    pub(crate) fn network(&self) -> Result<Lossless, RoutingError> {
+        let delays = CardDelays {
+            before: self.delays.send.min(self.delays.answer),
+            after: self.delays.receive,
+        };
+        Lossless::new(self.topology.clone(), &self.routes, delays)
+    }
+
+    /// The least time from one node to another.
+    pub(crate) fn lookahead(&self) -> Span {
+        let least = self.network().map(|network| network.distances().nearest(0));
+        least.unwrap_or(Span::MAX)
+    }
+
+    /// The card of node `index`.
+    pub(crate) fn card(&self, index: u32) -> InfinibandConfig {
+        let identity = CardIdentity {
+            guid: GUID_PREFIX | u64::from(index + 1),
+            lid: index as u16 + 1,
+            description: format!("node{index} mlx4_0"),
+            speed: match self.speed {
+                SpeedName::Fdr => Speed::Fdr,
+                _ => Speed::Edr,
+            },
+            rate: self.rate,
+        };
+        InfinibandConfig {
+            card: HcaConfig {
+                identity,
+                delays: self.delays,
+            },
+            link: self.speed.express(),
+        }
+    }
+}
+
+fn check_delays(delays: &Delays, cable: Span) -> Result<(), PlanError> {
+    let named = [
+        ("infiniband.card.send", delays.send),
+        ("infiniband.card.receive", delays.receive),
+        ("infiniband.card.answer", delays.answer),
+        ("infiniband.cable", cable),
+    ];
+    match named.into_iter().find(|(_, delay)| *delay > LONGEST_DELAY) {
+        Some((key, delay)) => Err(PlanError::Range {
+            key,
+            value: delay.to_string(),
+            limits: "1 ms at most",
+        }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,178 @@
+//! The nodes' InfiniBand cards and their network: the section `[infiniband]`.
+//!
+//! Parses values and checks words only; `plan/infiniband.rs` resolves them. A scenario without the section has no cards.
+
+use belljar_sim::Span;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::scenario::network::{
+    GlobalWiringName, Network, RoutingName, TopologyKind, TopologyNames,
+};
+use crate::scenario::quantity::{Bandwidth, Duration};
+
+/// InfiniBand cards of the nodes, and their network. Keys of one topology are absent for others.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Infiniband {
+    /// Generation of links with four lanes.
+    pub speed: SpeedName,
+    /// Bandwidth of the nodes' links, in each direction; by speed when absent.
+    pub bandwidth: Option<Bandwidth>,
+    /// Topology.
+    #[serde(default = "star")]
+    #[schemars(with = "TopologyNames")]
+    pub topology: TopologyKind,
+    /// Tree: downward ports of each switch; 8 when absent.
+    pub fanout: Option<u32>,
+    /// Fat tree: ports of each of its switches, in three levels.
+    pub ports: Option<u32>,
+    /// Fat tree: children of each switch, from the lowest level up.
+    pub children: Option<Vec<u32>>,
+    /// Fat tree: parents of each switch or node, from the nodes up; the first is 1.
+    pub parents: Option<Vec<u32>>,
+    /// K-ary n-tree: children, and parents, of each switch.
+    pub arity: Option<u32>,
+    /// K-ary n-tree: levels of switches.
+    pub levels: Option<u32>,
+    /// Slim Fly: a prime; the number of switches is twice its square.
+    pub order: Option<u32>,
+    /// Torus and HyperX: switches along each dimension.
+    pub dimensions: Option<Vec<u32>>,
+    /// Torus, HyperX, dragonfly and Slim Fly: nodes at each switch; 1 when absent.
+    pub hosts_per_switch: Option<u32>,
+    /// Dragonfly: switches in each group.
+    pub switches_per_group: Option<u32>,
+    /// Dragonfly: links of each switch to other groups.
+    pub global_links_per_switch: Option<u32>,
+    /// Dragonfly: number of groups; the minimum for the nodes when absent.
+    pub groups: Option<u32>,
+    /// Dragonfly: number of links between each two groups; as many as the ports allow when absent.
+    pub global_wiring: Option<GlobalWiringName>,
+    /// Bandwidth of links between switches; as the nodes' links when absent.
+    pub uplink_bandwidth: Option<Bandwidth>,
+    /// Routes, which depend on source and destination only: `shortest`, `d-mod-k`, `s-mod-k` or `random`. By default d-mod-k in fat trees
+    /// and k-ary n-trees, and shortest in all others.
+    #[schemars(with = "Option<String>")]
+    pub routing: Option<RoutingName>,
+    /// Latency of a switch, from a packet's head in to its head out; by speed when absent.
+    pub switch_latency: Option<Duration>,
+    /// Latency of each cable.
+    #[serde(default = "cable")]
+    pub cable: Duration,
+    /// The nodes' cards.
+    #[serde(default)]
+    pub card: CardTable,
+}
+
+/// Delays of a card.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct CardTable {
+    /// From a program's doorbell to the first bit on the link: the card reads the request and its data.
+    pub send: Duration,
+    /// From a packet's last bit to its effect in memory.
+    pub receive: Duration,
+    /// From a packet's effect to the first bit of the answer.
+    pub answer: Duration,
+}
+
+impl Default for CardTable {
+    fn default() -> Self {
+        Self {
+            send: Duration(Span::from_ns(230)),
+            receive: Duration(Span::from_ns(220)),
+            answer: Duration(Span::from_ns(60)),
+        }
+    }
+}
+
+/// Generations of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum SpeedName {
+    /// 4 x 14.0625 Gb/s.
+    Fdr,
+    /// 4 x 25.78125 Gb/s.
+    Edr,
+    /// 4 x 53.125 Gb/s. Programs see EDR.
+    Hdr,
+    /// 4 x 106.25 Gb/s. Programs see EDR.
+    Ndr,
+}
+
+impl SpeedName {
+    /// Bits per second of data: FDR and EDR after 64b/66b encoding, HDR and NDR after encoding and error correction.
+    pub fn bandwidth(self) -> u64 {
+        match self {
+            Self::Fdr => 54_545_454_545,
+            Self::Edr => 100_000_000_000,
+            Self::Hdr => 200_000_000_000,
+            Self::Ndr => 400_000_000_000,
+        }
+    }
+
+    /// Latency of a switch of this generation, port to port.
+    pub fn switch_latency(self) -> Span {
+        Span::from_ns(match self {
+            Self::Fdr => 170,
+            Self::Edr => 90,
+            Self::Hdr | Self::Ndr => 130,
+        })
+    }
+
+    /// Generation and lanes of the PCI Express link that such a card needs.
+    pub fn express(self) -> (u8, u8) {
+        match self {
+            Self::Fdr | Self::Edr => (3, 16),
+            Self::Hdr => (4, 16),
+            Self::Ndr => (5, 16),
+        }
+    }
+}
+
+impl Infiniband {
+    /// The shape of the network, in the terms of `[network]`.
+    pub(crate) fn shape(&self) -> Network {
+        Network {
+            topology: self.topology.clone(),
+            fanout: self.fanout,
+            ports: self.ports,
+            children: self.children.clone(),
+            parents: self.parents.clone(),
+            arity: self.arity,
+            levels: self.levels,
+            order: self.order,
+            dimensions: self.dimensions.clone(),
+            hosts_per_switch: self.hosts_per_switch,
+            switches_per_group: self.switches_per_group,
+            global_links_per_switch: self.global_links_per_switch,
+            groups: self.groups,
+            global_wiring: self.global_wiring,
+            bandwidth: Bandwidth(self.bandwidth()),
+            latency: self.cable,
+            uplink_bandwidth: self.uplink_bandwidth,
+            switch_latency: Duration(self.switch_latency()),
+            routing: self.routing,
+            ..Network::default()
+        }
+    }
+
+    /// Bits per second of the nodes' links.
+    pub(crate) fn bandwidth(&self) -> u64 {
+        self.bandwidth.map_or(self.speed.bandwidth(), |it| it.0)
+    }
+
+    fn switch_latency(&self) -> Span {
+        self.switch_latency
+            .map_or(self.speed.switch_latency(), |it| it.0)
+    }
+}
+
+fn star() -> TopologyKind {
+    TopologyKind::Star
+}
+
+fn cable() -> Duration {
+    Duration(Span::from_ns(10))
+}
