@@ -68,11 +68,12 @@ impl LentMemory {
         (entry & 1 == 1).then_some(entry & !7)
     }
 
-    /// The physical address of memory key `index`.
+    /// The physical address of memory key `index`. Drivers count on beyond the table, so that an index is not used again soon; the low
+    /// bits are the entry.
     pub(crate) fn key(&self, index: u32) -> Option<u64> {
         let (base, log) = self.keys;
-        (u64::from(index) >> log.min(32) == 0).then_some(())?;
-        self.translate(base.checked_add(u64::from(index) * 64)?)
+        let entry = u64::from(index) & ((1 << log.min(32)) - 1);
+        self.translate(base.checked_add(entry * 64)?)
     }
 }
 

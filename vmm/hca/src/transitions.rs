@@ -136,7 +136,8 @@ impl Step<'_> {
         if self.core.pairs.contains_key(&number) {
             return Status::BadPairState;
         }
-        if self.core.pairs.len() >= MOST_PAIRS || number >> crate::limits::LOG_PAIRS != 0 {
+        // Drivers count on beyond the number of pairs, so that a number is not used again soon.
+        if self.core.pairs.len() >= MOST_PAIRS {
             return Status::BadIndex;
         }
         let pair = QueuePair::new(number, context);
