@@ -178,7 +178,8 @@ impl Makings<'_> {
             path.push_str(&format!("{separator}{FORMER_PARTS_FOLDER}"));
         }
         let is_container = image.manifest.container.is_some();
-        let mut launchers = launchers::environment(root, is_container, self.kinds);
+        let cards = self.scenario.infiniband.is_some();
+        let mut launchers = launchers::environment(root, is_container, self.kinds, cards);
         if has_slurm {
             launchers::leave_to_slurm(&mut launchers);
         }

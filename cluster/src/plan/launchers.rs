@@ -20,11 +20,13 @@ const COMMAND_FOLDER: &str = "/run/belljar/bin";
 /// The host file in the form of Hydra.
 const HYDRA_HOSTS: &str = "/run/belljar/hosts";
 
-/// The variables for a node whose tree is `root`: for the MPI implementations in the tree, or for all in a container.
+/// The variables for a node whose tree is `root`: for the MPI implementations in the tree, or for all in a container. With `cards` of
+/// InfiniBand, implementations find the fastest transport themselves.
 pub(super) fn environment(
     root: &GuestRoot,
     is_container: bool,
     kinds: &[NodeKind],
+    cards: bool,
 ) -> BTreeMap<String, String> {
     let several = kinds.iter().any(|kind| kind.ranks > 1);
     let crowded = kinds.iter().any(|kind| kind.ranks > kind.vcpus);
@@ -36,12 +38,17 @@ pub(super) fn environment(
     if is_container || root.has(Mpi::OpenMpi) {
         let is_new = root.holds("prterun");
         variables.open_mpi(&rsh, crowded);
+        if !cards {
+            variables.messages_by_transports();
+        }
         let memory = match is_new {
             true => Some("sm"),
             // If the image has it.
             false => Some("vader").filter(|_| root.holds("mca_btl_vader.so")),
         };
-        variables.transports(memory.filter(|_| several));
+        if !cards {
+            variables.transports(memory.filter(|_| several));
+        }
     }
     if is_container {
         variables.prrte(&rsh);
@@ -123,7 +130,6 @@ impl Variables {
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
             ("OMPI_MCA_plm_rsh_agent", rsh),
             ("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
-            ("OMPI_MCA_pml", "ob1"),
             ("OMPI_MCA_btl_tcp_if_include", "eth0"),
             ("OMPI_MCA_oob_tcp_if_include", "eth0"),
             ("OMPI_MCA_hwloc_base_binding_policy", "none"),
@@ -133,6 +139,11 @@ impl Variables {
         if crowded {
             self.set(&[("OMPI_MCA_mpi_yield_when_idle", "1")]);
         }
+    }
+
+    /// Open MPI's own matching, over the transports that are set.
+    fn messages_by_transports(&mut self) {
+        self.set(&[("OMPI_MCA_pml", "ob1")]);
     }
 
     /// TCP, and between ranks of a node memory.
@@ -203,22 +214,22 @@ mod tests {
         let mut root = GuestRoot::default();
         let alone = scenario("ranks-per-node = 1");
         let two = scenario("ranks-per-node = 2");
-        assert!(environment(&root, false, &alone).is_empty());
+        assert!(environment(&root, false, &alone, false).is_empty());
         root.add("/usr/bin/orterun", b"");
         root.add("/usr/lib/x86_64-linux-gnu/libmpi.so.40", b"");
-        let variables = environment(&root, false, &alone);
+        let variables = environment(&root, false, &alone, false);
         assert_eq!(variables["OMPI_MCA_plm_rsh_agent"], "belljar-rsh");
         assert_eq!(variables["OMPI_MCA_btl"], "tcp,self");
         assert!(!variables.contains_key("OMPI_MCA_mpi_yield_when_idle"));
         root.add("/usr/lib/openmpi/mca_btl_vader.so", b"");
-        let variables = environment(&root, false, &two);
+        let variables = environment(&root, false, &two, false);
         assert_eq!(variables["OMPI_MCA_btl"], "tcp,self,vader");
         assert_eq!(variables["OMPI_MCA_mpi_yield_when_idle"], "1");
     }
     #[test]
     fn containers_have_those_of_every_mpi() {
         let root = GuestRoot::default();
-        let variables = environment(&root, true, &scenario("ranks-per-node = 2"));
+        let variables = environment(&root, true, &scenario("ranks-per-node = 2"), false);
         let rsh = "/run/belljar/system/bin/belljar-rsh";
         for name in [
             "OMPI_MCA_plm_rsh_agent",
