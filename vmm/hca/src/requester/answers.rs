@@ -204,6 +204,11 @@ impl Step<'_> {
             }
             return None;
         }
-        (part == pair.requester.begun[index].answered).then_some(index)
+        if part < begun.answered {
+            // What follows an answer that was lost came before, and is complete now.
+            self.acknowledge(pair, psn.after(1));
+            return None;
+        }
+        Some(index)
     }
 }
