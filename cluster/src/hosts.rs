@@ -39,7 +39,7 @@ mod store;
 pub use exchange::{Exchange, ExchangeError};
 pub(crate) use exchange::{HEAD, News};
 pub use list::HostListError;
-pub(crate) use message::{DirectoryData, Final, HostMessage, Kept, Send};
+pub(crate) use message::{DirectoryData, Final, HostMessage, Kept, NetworkKind, Send};
 pub use message::{reread, samples};
 pub use partition::Partition;
 pub use preview::{Preview, PreviewError};

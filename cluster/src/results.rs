@@ -4,6 +4,8 @@
 
 /// Links as pcapng files.
 pub mod capture;
+/// The InfiniBand network's figures.
+pub mod infiniband;
 /// Loads of links over time.
 pub mod link_log;
 /// Files of the nodes for the run directory.

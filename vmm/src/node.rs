@@ -315,8 +315,8 @@ impl Node {
         self.devices.take_packets()
     }
 
-    /// Counters of the InfiniBand card; zeros without one.
-    pub fn card_counters(&self) -> HcaCounters {
+    /// Counters of the InfiniBand card; `None` without one.
+    pub fn card_counters(&self) -> Option<HcaCounters> {
         self.devices.card_counters()
     }
 

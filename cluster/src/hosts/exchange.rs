@@ -15,7 +15,7 @@ use belljar_peers::{Incoming, Mesh, TooLong};
 use belljar_sim::{CodecError, Span, Time};
 use belljar_trace::{ProbesEnd, StateError, save_events, save_probes};
 
-use super::message::{DirectoryData, HostMessage, HostProgress, NodeTold, Send};
+use super::message::{DirectoryData, HostMessage, HostProgress, NetworkKind, NodeTold, Send};
 use super::partition::Partition;
 use super::remote::RemoteNodes;
 use crate::results::stream::Stream;
@@ -82,9 +82,9 @@ pub struct Exchange {
     own: u32,
     pub(crate) remote: RemoteNodes,
     /// Frames delivered to each own node.
-    taken: Vec<u64>,
+    taken: Vec<[u64; NetworkKind::COUNT]>,
     /// The last progress sent for each own node.
-    told: Vec<(Time, u64)>,
+    told: Vec<(Time, [u64; NetworkKind::COUNT])>,
     sends: Vec<Send>,
     /// Data of own nodes for the run directory.
     record: DirectoryData,
@@ -129,9 +129,9 @@ impl Exchange {
     pub(crate) fn begin(&mut self, nodes: u32, distances: &Distances, start: Time) {
         let is_own = |node: u32| self.partition.host_of(node) == Some(self.own);
         self.remote = RemoteNodes::new((0..nodes).map(|node| !is_own(node)), start);
-        self.taken = vec![0; nodes as usize];
+        self.taken = vec![[0; NetworkKind::COUNT]; nodes as usize];
         // These values differ from any progress, so the first one is sent.
-        self.told = vec![(Time::MAX, u64::MAX); nodes as usize];
+        self.told = vec![(Time::MAX, [u64::MAX; NetworkKind::COUNT]); nodes as usize];
         self.first_told = start;
         let crossing = self.partition.least_crossing(self.own, distances);
         self.lookahead = crossing.unwrap_or(Span::MAX);
@@ -172,9 +172,9 @@ impl Exchange {
         self.sends.push(send);
     }
 
-    /// Counts a frame delivered to an own node.
-    pub(crate) fn give(&mut self, node: u32) {
-        self.taken[node as usize] += 1;
+    /// Counts a frame or packet delivered to an own node.
+    pub(crate) fn give(&mut self, node: u32, network: NetworkKind) {
+        self.taken[node as usize][network.index()] += 1;
     }
 
     /// Marks the cause of the run's end as changed.

@@ -124,9 +124,32 @@ pub(crate) struct HostProgress {
     pub(crate) cause: Option<Cause>,
 }
 
-/// A frame.
+/// The networks of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum NetworkKind {
+    /// Frames of Ethernet.
+    Ethernet,
+    /// Packets of InfiniBand.
+    Infiniband,
+}
+
+impl NetworkKind {
+    /// The number of networks.
+    pub(crate) const COUNT: usize = 2;
+
+    /// Its index among them.
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Ethernet => 0,
+            Self::Infiniband => 1,
+        }
+    }
+}
+
+/// A frame or a packet.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Send {
+    pub(crate) network: NetworkKind,
     pub(crate) time: Time,
     pub(crate) node: u32,
     pub(crate) sequence: u64,
@@ -140,8 +163,8 @@ pub(crate) struct NodeTold {
     pub(crate) node: u32,
     /// The time of its next action.
     pub(crate) next: Time,
-    /// Frames delivered to it.
-    pub(crate) taken: u64,
+    /// Frames and packets delivered to it, by network.
+    pub(crate) taken: [u64; NetworkKind::COUNT],
 }
 
 /// Data for the run directory.
@@ -246,6 +269,7 @@ pub fn samples() -> Vec<Vec<u8>> {
     let time = Time::from_ps(1_000_000);
     let progress = HostProgress {
         sends: vec![Send {
+            network: NetworkKind::Infiniband,
             time,
             node: 1,
             sequence: 2,
@@ -254,7 +278,7 @@ pub fn samples() -> Vec<Vec<u8>> {
         nodes: vec![NodeTold {
             node: 1,
             next: time,
-            taken: 3,
+            taken: [3, 1],
         }],
         cause: None,
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::host::memory::MemoryGuard;
 use crate::host::sandbox::Sandbox;
-use crate::hosts::Send;
+use crate::hosts::{NetworkKind, Send};
 use crate::observe::control::{Mailbox, Viewer};
 use crate::observe::progress::{ProgressDisplay, Snapshot};
 use crate::observe::watch::{NodeSample, Probe, STATE_FOLDER, StateLog, Watch};
@@ -159,6 +159,11 @@ impl Run {
         &self.fabric
     }
 
+    /// The network of InfiniBand cards, if nodes have them.
+    pub fn infiniband(&self) -> Option<&Lossless> {
+        self.infiniband.as_ref()
+    }
+
     /// Figures of background jobs, in the scenario's order.
     pub fn background(&self) -> Vec<BackgroundFigures> {
         self.backgrounds.figures()
@@ -288,6 +293,12 @@ impl Run {
         self.note_round(moved)
     }
 
+    /// The time at which all hosts of a run save their nodes.
+    fn next_cut(&self) -> Time {
+        let others = self.others.as_ref();
+        others.map_or(Time::MAX, |others| others.cuts.next)
+    }
+
     /// Times from which what is in transit moves on.
     fn in_transit(&self) -> InTransit {
         let packets = self.infiniband.as_ref().and_then(Lossless::next_time);
@@ -309,24 +320,31 @@ impl Run {
 
     /// Advances the network of InfiniBand cards up to `end`.
     fn advance_infiniband(&mut self, end: Time) {
-        let end = end.min(self.closing.end_of_network());
+        let end = end.min(self.closing.end_of_network()).min(self.next_cut());
         let network = self.infiniband.as_mut();
         for arrival in network.map_or_else(Vec::new, |network| network.advance(end)) {
-            let node = arrival.host;
-            self.workers
-                .deliver_packet(node, arrival.time, arrival.packet);
-            self.bounds.set(node, self.workers.next(node));
+            let (node, time) = (arrival.host, arrival.time);
+            let kind = NetworkKind::Infiniband;
+            let exchange = self.others.as_mut().map(|others| &mut others.exchange);
+            let next = if self.workers.holds(node) {
+                self.workers.deliver_packet(node, time, arrival.packet);
+                exchange
+                    .into_iter()
+                    .for_each(|exchange| exchange.give(node, kind));
+                Some(self.workers.next(node))
+            } else {
+                exchange.and_then(|exchange| exchange.remote.arrives(node, kind, time))
+            };
+            if let Some(next) = next {
+                self.bounds.set(node, next);
+            }
         }
     }
 
     /// Advances the network up to `end`. Hosts may still send from `settled` on, so loads of links after it are not
     /// written yet.
     fn advance_fabric(&mut self, end: Time, settled: Time) -> Result<(), RunError> {
-        let cut = self
-            .others
-            .as_ref()
-            .map_or(Time::MAX, |others| others.cuts.next);
-        let end = end.min(self.closing.end_of_network()).min(cut);
+        let end = end.min(self.closing.end_of_network()).min(self.next_cut());
         let mut deliveries = Vec::new();
         self.backgrounds
             .advance(&mut self.fabric, end, &mut deliveries);
@@ -337,10 +355,11 @@ impl Run {
                 self.workers.deliver(node, time, delivery.frame.to_vec());
                 exchange
                     .into_iter()
-                    .for_each(|exchange| exchange.give(node));
+                    .for_each(|exchange| exchange.give(node, NetworkKind::Ethernet));
                 Some(self.workers.next(node))
             } else {
-                exchange.and_then(|exchange| exchange.remote.arrives(node, time))
+                exchange
+                    .and_then(|exchange| exchange.remote.arrives(node, NetworkKind::Ethernet, time))
             };
             if let Some(next) = next {
                 self.bounds.set(node, next);
@@ -376,6 +395,7 @@ impl Run {
                 runner.sent += 1;
                 if let Some(others) = &mut self.others {
                     others.exchange.send(Send {
+                        network: NetworkKind::Ethernet,
                         time,
                         node: turn.node,
                         sequence,
@@ -387,8 +407,18 @@ impl Run {
             if let Some(network) = &mut self.infiniband {
                 for (time, packet) in runner.node_mut().take_packets() {
                     moved = true;
-                    network.send(time, turn.node, runner.sent_packets, packet);
+                    let sequence = runner.sent_packets;
                     runner.sent_packets += 1;
+                    if let Some(others) = &mut self.others {
+                        others.exchange.send(Send {
+                            network: NetworkKind::Infiniband,
+                            time,
+                            node: turn.node,
+                            sequence,
+                            frame: packet.clone(),
+                        });
+                    }
+                    network.send(time, turn.node, sequence, packet);
                 }
             }
             self.recorder.take(&mut runner);

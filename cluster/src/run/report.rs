@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_tracer::NodeTracer;
-use belljar_vmm::Node;
+use belljar_vmm::{HcaCounters, Node};
 use serde::{Deserialize, Serialize};
 
 use crate::run::polls;
@@ -95,6 +95,45 @@ impl ProcessorTime {
     }
 }
 
+/// Events of a node's InfiniBand card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardSummary {
+    /// Doorbells of sends.
+    pub doorbells: u64,
+    /// Completions.
+    pub completions: u64,
+    /// Packets sent to the network, and their bytes without the links' checksums.
+    pub packets_sent: u64,
+    /// See `packets_sent`.
+    pub bytes_sent: u64,
+    /// Packets received.
+    pub packets_received: u64,
+    /// Packets that no queue pair took: datagrams without a receive, or for a pair that does not exist.
+    pub packets_dropped: u64,
+    /// Requests of peers that found no receive, and were refused for a time.
+    pub receiver_not_ready: u64,
+    /// Steps back to a packet that was refused or not acknowledged.
+    pub retries: u64,
+    /// Acknowledgements that did not come in time.
+    pub timeouts: u64,
+}
+
+impl CardSummary {
+    fn of(counters: HcaCounters) -> Self {
+        Self {
+            doorbells: counters.doorbells,
+            completions: counters.completions,
+            packets_sent: counters.sent,
+            bytes_sent: counters.sent_bytes,
+            packets_received: counters.received,
+            packets_dropped: counters.dropped,
+            receiver_not_ready: counters.not_ready,
+            retries: counters.retries,
+            timeouts: counters.timeouts,
+        }
+    }
+}
+
 /// The effect of detours on a node's processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoiseSummary {
@@ -130,6 +169,9 @@ pub struct NodeSummary {
     pub frames_sent: u64,
     /// Frames that its network card dropped because the guest received them too slowly.
     pub frames_dropped: u64,
+    /// Events of its InfiniBand card, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infiniband: Option<CardSummary>,
     /// Time by its use, with a time model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeSummary>,
@@ -149,6 +191,7 @@ pub struct NodeReport {
     instructions: u64,
     frames_sent: u64,
     frames_dropped: u64,
+    card: Option<HcaCounters>,
     time: Option<TimeSummary>,
     processor_time: Option<ProcessorTime>,
     noise: Option<NoiseSummary>,
@@ -176,6 +219,7 @@ impl NodeReport {
             instructions: runner.node().retired(),
             frames_sent: runner.sent,
             frames_dropped: runner.node().net_counters().dropped,
+            card: runner.node().card_counters(),
             time: TimeSummary::of(runner.node()),
             processor_time: ProcessorTime::of(runner.node()),
             noise: NoiseSummary::of(runner.node()),
@@ -206,6 +250,11 @@ impl NodeReport {
         self.frames_dropped
     }
 
+    /// Counters of its InfiniBand card, if it has one.
+    pub(super) fn card(&self) -> Option<HcaCounters> {
+        self.card
+    }
+
     pub(super) fn polls(&self) -> &BTreeMap<String, u64> {
         &self.polls
     }
@@ -219,6 +268,7 @@ impl NodeReport {
             instructions: self.instructions,
             frames_sent: self.frames_sent,
             frames_dropped: self.frames_dropped,
+            infiniband: self.card.map(CardSummary::of),
             time: self.time,
             processor_time: self.processor_time,
             noise: self.noise,

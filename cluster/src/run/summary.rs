@@ -171,6 +171,7 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     }
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
+    warnings.extend(lost_packets(run));
     let jobs = plan.background.iter().zip(run.background());
     warnings.extend(jobs.filter_map(|(plan, figures)| background::warning(plan, &figures)));
     let polls = run.reports().iter().map(NodeReport::polls);
@@ -187,6 +188,36 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// Warnings about packets of InfiniBand that did not arrive, or not at once.
+fn lost_packets(run: &Run) -> impl Iterator<Item = String> {
+    let cards = run.reports().iter().filter_map(NodeReport::card);
+    let sum = cards.fold([0; 3], |sum, card| {
+        let of = [card.dropped, card.not_ready, card.timeouts];
+        std::array::from_fn(|place: usize| sum[place] + of[place])
+    });
+    let unroutable = run.infiniband().map_or(0, |network| network.unroutable());
+    let fates = [
+        (
+            sum[0],
+            "packets were dropped by InfiniBand cards, as no queue pair took them, see packets_dropped",
+        ),
+        (
+            sum[1],
+            "requests found no receive at their InfiniBand card and were tried again, see receiver_not_ready",
+        ),
+        (
+            sum[2],
+            "acknowledgements of InfiniBand cards did not come in time, see timeouts",
+        ),
+        (
+            unroutable,
+            "packets were for local identifiers that no InfiniBand card has",
+        ),
+    ];
+    let some = fates.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, fate)| format!("{count} {fate}"))
 }
 
 /// Warnings about frames that did not arrive.
@@ -219,6 +250,23 @@ fn lost_frames(fabric: &Fabric, at_cards: u64) -> impl Iterator<Item = String> {
     some.map(|(count, fate)| format!("{count} {fate}"))
 }
 
+/// The line about InfiniBand cards; empty without them.
+fn of_cards(nodes: &[NodeSummary]) -> String {
+    let cards = || nodes.iter().filter_map(|node| node.infiniband);
+    if cards().next().is_none() {
+        return String::new();
+    }
+    let packets = cards().map(|card| card.packets_sent).sum();
+    let bytes = cards().map(|card| card.bytes_sent).sum();
+    let doorbells = cards().map(|card| card.doorbells).sum();
+    format!(
+        "infiniband: {}, {}, {}\n",
+        number_of(packets, "packet"),
+        belljar_sim::figures::bytes(bytes),
+        number_of(doorbells, "doorbell")
+    )
+}
+
 /// The lines that end a run on the terminal.
 pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String {
     let mut text = String::new();
@@ -243,6 +291,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         number_of(frames, "frame"),
         number_of(host.rounds, "round")
     );
+    text.push_str(&of_cards(&summary.nodes));
     text.push_str(&of_noise(&summary.nodes));
     let _ = match &host.clock {
         None => writeln!(

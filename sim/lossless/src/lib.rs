@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use belljar_fabric::{Direction, Distances, LinkId, Paths, Routes, RoutingError, Topology};
 use belljar_sim::{EventKey, EventQueue, Span, Time};
-use belljar_verbs::{FIRST_MULTICAST, SHORTEST_PACKET, addresses, wire_bytes};
+use belljar_verbs::{FIRST_MULTICAST, SHORTEST_PACKET, addresses, payload_bytes, wire_bytes};
+use serde::{Deserialize, Serialize};
 
 /// One direction of a link: the wire, and its figures.
 mod port;
@@ -45,6 +46,17 @@ pub struct Arrival {
 /// More than the links of any path, in picoseconds.
 const MOST_ROUNDING: Span = Span::from_ps(256);
 
+/// Traffic from one host to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairTraffic {
+    /// Packets, acknowledgements included.
+    pub packets: u64,
+    /// Their bytes on links.
+    pub bytes: u64,
+    /// Bytes of data.
+    pub payload: u64,
+}
+
 /// A path's links, in order.
 type Path = Vec<(LinkId, Direction)>;
 
@@ -73,6 +85,8 @@ pub struct Lossless {
     /// Packets at outputs of switches, at the time at which their head is through the switch.
     ready: EventQueue<Transit>,
     unroutable: u64,
+    /// By sender and receiver.
+    traffic: BTreeMap<(u32, u32), PairTraffic>,
 }
 
 impl Lossless {
@@ -103,6 +117,7 @@ impl Lossless {
             sent: EventQueue::new(),
             ready: EventQueue::new(),
             unroutable: 0,
+            traffic: BTreeMap::new(),
             topology,
         })
     }
@@ -140,6 +155,11 @@ impl Lossless {
         self.ports.iter().map(of).collect()
     }
 
+    /// Traffic so far, for each pair of hosts with any, in order.
+    pub fn traffic(&self) -> impl Iterator<Item = ((u32, u32), PairTraffic)> {
+        self.traffic.iter().map(|(pair, traffic)| (*pair, *traffic))
+    }
+
     /// Packets for local identifiers that no host has.
     pub fn unroutable(&self) -> u64 {
         self.unroutable
@@ -159,6 +179,10 @@ impl Lossless {
                 self.unroutable += 1;
                 continue;
             }
+            let traffic = self.traffic.entry((host, to)).or_default();
+            traffic.packets += 1;
+            traffic.bytes += wire_bytes(packet.len());
+            traffic.payload += payload_bytes(&packet).unwrap_or_default() as u64;
             let key = EventKey {
                 time,
                 kind: 0,

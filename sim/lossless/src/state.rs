@@ -2,11 +2,13 @@
 //!
 //! A loaded state is untrusted: one that does not fit the topology is refused. Checkpoints save and restore it.
 
+use std::collections::BTreeMap;
+
 use belljar_sim::{EventKey, EventQueue, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::port::Port;
-use crate::{Lossless, Transit};
+use crate::{Lossless, PairTraffic, Transit};
 
 /// The saved state of a fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +17,7 @@ pub struct LosslessState {
     sent: Vec<SavedTransit>,
     ready: Vec<SavedTransit>,
     unroutable: u64,
+    traffic: BTreeMap<(u32, u32), PairTraffic>,
 }
 
 /// A packet in transit: its key, without the kind, and itself.
@@ -46,6 +49,7 @@ impl Lossless {
             sent: save(&self.sent),
             ready: save(&self.ready),
             unroutable: self.unroutable,
+            traffic: self.traffic.clone(),
         }
     }
 
@@ -67,6 +71,7 @@ impl Lossless {
         self.sent = load(state.sent);
         self.ready = load(state.ready);
         self.unroutable = state.unroutable;
+        self.traffic = state.traffic;
         Ok(())
     }
 }

@@ -42,6 +42,17 @@ pub fn addresses(bytes: &[u8]) -> Option<(u16, u16)> {
     Some((word(2)?, word(6)?))
 }
 
+/// Bytes of a packet's payload; `None` if its bytes are no packet.
+pub fn payload_bytes(bytes: &[u8]) -> Option<usize> {
+    let global = if bytes.get(1)? & 3 == 3 { GRH } else { 0 };
+    let transport = bytes.get(LRH + global..)?;
+    let (code, flags) = (*transport.first()?, *transport.get(1)?);
+    let headers = BTH + Opcode::of_code(code)?.extension_bytes();
+    transport
+        .len()
+        .checked_sub(headers + ICRC + usize::from(flags >> 4 & 3))
+}
+
 /// The global route header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GlobalRoute {

@@ -95,6 +95,7 @@ proptest! {
         prop_assert_eq!(bytes.len(), opcode.extension_bytes());
         let extensions = opcode.read(&mut Reader(&bytes)).unwrap();
         let packet = Packet { extensions, ..packet };
+        prop_assert_eq!(payload_bytes(&packet.to_bytes()), Some(packet.payload.len()));
         prop_assert_eq!(Packet::of_bytes(&packet.to_bytes()), Some(packet));
     }
 
@@ -107,6 +108,7 @@ proptest! {
             bytes[1] = bytes[1] & 0xf0 | 2 | bytes[1] & 1;
             bytes[4..6].copy_from_slice(&[0, words]);
         }
+        payload_bytes(&bytes);
         if let Some(packet) = Packet::of_bytes(&bytes) {
             prop_assert!(packet.payload.len() <= bytes.len());
         }

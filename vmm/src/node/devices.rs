@@ -334,10 +334,9 @@ impl Devices {
         card.map_or_else(Vec::new, |card| card.take_packets())
     }
 
-    /// Counters of the InfiniBand card; zeros without one.
-    pub(super) fn card_counters(&self) -> HcaCounters {
-        let card = self.infiniband.as_ref();
-        card.map_or_else(HcaCounters::default, |card| card.counters())
+    /// Counters of the InfiniBand card; `None` without one.
+    pub(super) fn card_counters(&self) -> Option<HcaCounters> {
+        self.infiniband.as_ref().map(|card| card.counters())
     }
 
     pub(super) fn net_counters(&self) -> NetCounters {

@@ -22,6 +22,7 @@ use belljar_cluster::observe::follow::OutputFollower;
 use belljar_cluster::observe::progress::{ProgressDisplay, Showing};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::nodes::template;
+use belljar_cluster::results::infiniband::{self, INFINIBAND_LINKS_FILE, INFINIBAND_WIRE_FILE};
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::results::wire::{self, WIRE_FILE};
 use belljar_cluster::run::checkpoint::{CheckpointChoice, Tell};
@@ -285,6 +286,10 @@ impl RunTask<'_> {
             return Ok(ExitCode::SUCCESS);
         }
         directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
+        if let Some(network) = run.infiniband() {
+            directory.write(INFINIBAND_LINKS_FILE, &infiniband::links(network))?;
+            directory.write(INFINIBAND_WIRE_FILE, &infiniband::wire(network))?;
+        }
         drop(deferral);
         let keeps = self.plan.checkpoints_kept.is_some();
         conclude(self.directory, &summary, &host, &ending, report, keeps)

@@ -17,10 +17,12 @@ use super::{CheckpointError, FOLDER, IntactCheckpoint, RECORD};
 use crate::results::run_directory::SCENARIO_FILE;
 
 /// Files of a finished run that a continued one writes anew.
-const RESULTS: [&str; 6] = [
+const RESULTS: [&str; 8] = [
     "summary.json",
     "host.json",
     "wire.csv",
+    "links-ib.csv",
+    "wire-ib.csv",
     "report.html",
     "files",
     FOLDER,

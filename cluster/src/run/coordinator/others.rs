@@ -15,7 +15,9 @@ use belljar_trace::{
 
 use super::cut::Cuts;
 use super::{Run, RunError};
-use crate::hosts::{DirectoryData, Exchange, ExchangeError, Final, HEAD, HostMessage, News};
+use crate::hosts::{
+    DirectoryData, Exchange, ExchangeError, Final, HEAD, HostMessage, NetworkKind, News,
+};
 use crate::results::run_directory::RunDirectory;
 use crate::results::stream::Stream;
 use crate::run::ending::Ending;
@@ -161,8 +163,17 @@ impl Run {
             News::Progress(host, progress) => {
                 self.standstill.got_on(host as usize);
                 for send in progress.sends {
-                    let frame = send.frame.into();
-                    self.fabric.send(send.time, send.node, send.sequence, frame);
+                    let (time, node, sequence) = (send.time, send.node, send.sequence);
+                    match (send.network, &mut self.infiniband) {
+                        (NetworkKind::Ethernet, _) => {
+                            self.fabric.send(time, node, sequence, send.frame.into());
+                        }
+                        (NetworkKind::Infiniband, Some(network)) => {
+                            network.send(time, node, sequence, send.frame);
+                        }
+                        // A host with another scenario; its nodes then wait for ever, which is reported.
+                        (NetworkKind::Infiniband, None) => {}
+                    }
                 }
                 for told in progress.nodes {
                     let remote = &mut others.exchange.remote;

@@ -1,0 +1,61 @@
+//! The InfiniBand network's figures, written at the run's end.
+//!
+//! `links-ib.csv` has a row for each direction of a link with packets; `up` is away from the link's first end:
+//!
+//! | column | |
+//! |---|---|
+//! | `link`, `direction` | the link and its direction |
+//! | `packets`, `bytes` | sent, with all headers and checksums |
+//! | `busy_s` | time during which the wire was busy |
+//! | `xmit_wait_s` | time during which packets were ready and could not leave, summed over packets |
+//!
+//! `wire-ib.csv` has a row for each pair of nodes with traffic from the first to the second:
+//!
+//! | column | |
+//! |---|---|
+//! | `from`, `to` | the nodes |
+//! | `packets`, `bytes` | sent, acknowledgements included |
+//! | `payload` | bytes of data of sends, writes and answers to reads |
+
+use std::fmt::Write;
+
+use belljar_lossless::{Lossless, PortFigures};
+use belljar_sim::Time;
+
+/// Names in a run directory.
+pub const INFINIBAND_LINKS_FILE: &str = "links-ib.csv";
+/// See [`INFINIBAND_LINKS_FILE`].
+pub const INFINIBAND_WIRE_FILE: &str = "wire-ib.csv";
+
+/// The text of `links-ib.csv`.
+pub fn links(network: &Lossless) -> String {
+    let mut text = "link,direction,packets,bytes,busy_s,xmit_wait_s\n".to_owned();
+    for (link, figures) in (0..).zip(network.figures()) {
+        let name = network.topology().link_name(link);
+        for (direction, of) in ["up", "down"].iter().zip(figures) {
+            if of.packets > 0 {
+                row(&mut text, &format!("{name},{direction}"), &of);
+            }
+        }
+    }
+    text
+}
+
+fn row(text: &mut String, link: &str, of: &PortFigures) {
+    let seconds = |ps: u64| Time::from_ps(ps).as_secs_f64();
+    let (busy, wait) = (seconds(of.busy_ps), seconds(of.wait_ps));
+    let (packets, bytes) = (of.packets, of.bytes);
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{link},{packets},{bytes},{busy:.12},{wait:.12}");
+}
+
+/// The text of `wire-ib.csv`.
+pub fn wire(network: &Lossless) -> String {
+    let mut text = "from,to,packets,bytes,payload\n".to_owned();
+    for ((from, to), of) in network.traffic() {
+        let (packets, bytes, payload) = (of.packets, of.bytes, of.payload);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{from},{to},{packets},{bytes},{payload}");
+    }
+    text
+}
