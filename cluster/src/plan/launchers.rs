@@ -38,8 +38,11 @@ pub(super) fn environment(
     if is_container || root.has(Mpi::OpenMpi) {
         let is_new = root.holds("prterun");
         variables.open_mpi(&rsh, crowded);
-        if !cards {
-            variables.messages_by_transports();
+        // Debian's settings file leaves UCX out, which drives the cards.
+        match cards {
+            true if root.holds("mca_pml_ucx.so") => variables.messages_by("ucx"),
+            true => {}
+            false => variables.messages_by("ob1"),
         }
         let memory = match is_new {
             true => Some("sm"),
@@ -141,9 +144,9 @@ impl Variables {
         }
     }
 
-    /// Open MPI's own matching, over the transports that are set.
-    fn messages_by_transports(&mut self) {
-        self.set(&[("OMPI_MCA_pml", "ob1")]);
+    /// Open MPI's layer that matches messages: its own, over the transports that are set, or UCX.
+    fn messages_by(&mut self, layer: &str) {
+        self.set(&[("OMPI_MCA_pml", layer)]);
     }
 
     /// TCP, and between ranks of a node memory.
@@ -225,6 +228,13 @@ mod tests {
         let variables = environment(&root, false, &two, false);
         assert_eq!(variables["OMPI_MCA_btl"], "tcp,self,vader");
         assert_eq!(variables["OMPI_MCA_mpi_yield_when_idle"], "1");
+        assert_eq!(variables["OMPI_MCA_pml"], "ob1");
+        let with_cards = environment(&root, false, &two, true);
+        assert!(
+            !with_cards.contains_key("OMPI_MCA_btl") && !with_cards.contains_key("OMPI_MCA_pml")
+        );
+        root.add("/usr/lib/openmpi/mca_pml_ucx.so", b"");
+        assert_eq!(environment(&root, false, &two, true)["OMPI_MCA_pml"], "ucx");
     }
     #[test]
     fn containers_have_those_of_every_mpi() {

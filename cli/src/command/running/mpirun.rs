@@ -143,6 +143,12 @@ pub(in crate::command) struct MachineArguments {
     /// Set its parameters with --set, such as `--set network.dimensions=[2,2]`.
     #[arg(long, value_name = "SHAPE")]
     topology: Option<String>,
+    /// Generation of InfiniBand cards for the nodes: FDR, EDR, HDR or NDR.
+    ///
+    /// Messages use the cards, and Ethernet starts the processes. Set further keys with --set, such as `--set
+    /// 'infiniband.topology="fat-tree"'`.
+    #[arg(long, value_name = "SPEED", value_parser = ["FDR", "EDR", "HDR", "NDR"], ignore_case = true)]
+    infiniband: Option<String>,
     /// Memory of each node.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
@@ -280,13 +286,18 @@ pub(in crate::command) fn perform(
     Ok(code)
 }
 
+/// The recipe for nodes with InfiniBand cards: it has both MPIs, and the libraries of the cards.
+const INFINIBAND_RECIPE: &str = "bookworm-infiniband";
+
 /// The given image, or the one that fits best.
 pub(in crate::command) fn image(
     arguments: &MachineArguments,
     asked: RequestedPrograms<'_>,
 ) -> Result<ImageChoice> {
     let host = HostLoader::of_host();
-    let Some(path) = &arguments.image else {
+    let with_drivers = arguments.infiniband.as_ref();
+    let with_drivers = with_drivers.map(|_| PathBuf::from(INFINIBAND_RECIPE));
+    let Some(path) = &arguments.image.clone().or(with_drivers) else {
         return Ok(choose::choose(&choose::recipes(), asked, &host)?);
     };
     let recipe = Recipe::load(path)?;

@@ -129,6 +129,14 @@ fn network(arguments: &MachineArguments, draft: &mut Draft) -> Result<()> {
     );
     let latency = latency.map_or_else(|| "1 us".to_owned(), |latency| exact(latency.0.as_ps()));
     draft.entry("latency", quoted(&latency), "");
+    if let Some(speed) = &arguments.infiniband {
+        draft.section("infiniband", &[]);
+        draft.entry(
+            "speed",
+            quoted(&speed.to_uppercase()),
+            "of the nodes' cards, which messages use",
+        );
+    }
     Ok(())
 }
 
