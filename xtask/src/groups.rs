@@ -95,6 +95,8 @@ pub(crate) enum Group {
     Explore,
     /// A run under gdb, forwards and backwards.
     Debug,
+    /// InfiniBand cards and their network.
+    Infiniband,
     /// Bad input and bad ends.
     Input,
     /// Several physical hosts, in a lab: Slurm, ssh, jobs.
@@ -135,6 +137,7 @@ const END_TO_END: &[Group] = &[
     Group::Outputs,
     Group::Tutorial,
     Group::Look,
+    Group::Infiniband,
     Group::Input,
     Group::Hosts,
 ];

@@ -70,6 +70,8 @@ impl InfinibandPlan {
             send: table.card.send.0,
             receive: table.card.receive.0,
             answer: table.card.answer.0,
+            fetch: table.card.fetch.0,
+            bus: table.speed.bus(),
         };
         check_delays(&delays, table.cable.0)?;
         let shape = table.shape();
@@ -128,6 +130,7 @@ impl InfinibandPlan {
         let delays = CardDelays {
             before: self.delays.send.min(self.delays.answer),
             after: self.delays.receive,
+            bus: self.delays.bus,
         };
         Lossless::new(self.topology.clone(), &self.routes, delays)
     }
@@ -165,6 +168,7 @@ fn check_delays(delays: &Delays, cable: Span) -> Result<(), PlanError> {
         ("infiniband.card.send", delays.send),
         ("infiniband.card.receive", delays.receive),
         ("infiniband.card.answer", delays.answer),
+        ("infiniband.card.fetch", delays.fetch),
         ("infiniband.cable", cable),
     ];
     match named.into_iter().find(|(_, delay)| *delay > LONGEST_DELAY) {

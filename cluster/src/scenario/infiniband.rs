@@ -75,14 +75,17 @@ pub struct CardTable {
     pub receive: Duration,
     /// From a packet's effect to the first bit of the answer.
     pub answer: Duration,
+    /// Additional time to read data that are not in the request itself from memory.
+    pub fetch: Duration,
 }
 
 impl Default for CardTable {
     fn default() -> Self {
         Self {
-            send: Duration(Span::from_ns(230)),
-            receive: Duration(Span::from_ns(220)),
+            send: Duration(Span::from_ns(270)),
+            receive: Duration(Span::from_ns(260)),
             answer: Duration(Span::from_ns(60)),
+            fetch: Duration(Span::from_ns(540)),
         }
     }
 }
@@ -119,6 +122,14 @@ impl SpeedName {
             Self::Edr => 90,
             Self::Hdr | Self::Ndr => 130,
         })
+    }
+
+    /// Bits per second of data that the PCI Express link carries in each direction: 8, 16 and 32 GT/s, 128b/130b encoding, packets of 256 bytes with
+    /// 26 bytes of headers.
+    pub fn bus(self) -> u64 {
+        let (generation, lanes) = self.express();
+        let raw = (8_000_000_000_u64 << (generation - 3)) * u64::from(lanes);
+        raw / 130 * 128 / 282 * 256
     }
 
     /// Generation and lanes of the PCI Express link that such a card needs.

@@ -28,8 +28,10 @@ pub use state::{LosslessState, RestoreError};
 pub struct CardDelays {
     /// The least time from an action of a host to the first bit on its link.
     pub before: Span,
-    /// The time from the last bit's arrival to its effect on the host.
+    /// The least time from the last bit's arrival to its effect on the host.
     pub after: Span,
+    /// Bits per second at which a host's card writes packets to memory, one after the other, before their effect.
+    pub bus: u64,
 }
 
 /// A packet's arrival at a host.
@@ -80,6 +82,8 @@ pub struct Lossless {
     lead: Span,
     cable: Span,
     ports: Vec<[Port; 2]>,
+    /// For each host, when its card has written all packets so far.
+    written: Vec<Time>,
     /// Packets that hosts send, at the time at which they are ready for the host's link.
     sent: EventQueue<Transit>,
     /// Packets at outputs of switches, at the time at which their head is through the switch.
@@ -114,6 +118,7 @@ impl Lossless {
             lead: delays.before + through.unwrap_or(Span::ZERO),
             cable: cable.unwrap_or(Span::ZERO),
             ports: topology.links().iter().map(port).collect(),
+            written: vec![Time::ZERO; topology.hosts() as usize],
             sent: EventQueue::new(),
             ready: EventQueue::new(),
             unroutable: 0,
@@ -240,8 +245,12 @@ impl Lossless {
         let late = Span::of_transfer(length, rate.min(spec.bandwidth)) - busy;
         let start = port.send(time, late, busy, length);
         if is_last {
+            let written = &mut self.written[transit.to as usize];
+            let here = (start + busy + spec.latency + self.delays.after).max(*written);
+            let data = transit.packet.len() as u64;
+            *written = here + Span::of_transfer(data, self.delays.bus);
             arrivals.push(Arrival {
-                time: start + busy + spec.latency + self.delays.after,
+                time: *written,
                 host: transit.to,
                 packet: transit.packet,
             });

@@ -14,6 +14,7 @@ use crate::{Lossless, PairTraffic, Transit};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LosslessState {
     ports: Vec<[Port; 2]>,
+    written: Vec<Time>,
     sent: Vec<SavedTransit>,
     ready: Vec<SavedTransit>,
     unroutable: u64,
@@ -46,6 +47,7 @@ impl Lossless {
     pub fn save(&self) -> LosslessState {
         LosslessState {
             ports: self.ports.clone(),
+            written: self.written.clone(),
             sent: save(&self.sent),
             ready: save(&self.ready),
             unroutable: self.unroutable,
@@ -64,10 +66,13 @@ impl Lossless {
             from < hosts && to < hosts && from != to
         };
         let mut transits = state.sent.iter().chain(&state.ready);
-        if state.ports.len() != self.ports.len() || !transits.all(fits) {
+        let is_like =
+            state.ports.len() == self.ports.len() && state.written.len() == self.written.len();
+        if !is_like || !transits.all(fits) {
             return Err(RestoreError);
         }
         self.ports = state.ports;
+        self.written = state.written;
         self.sent = load(state.sent);
         self.ready = load(state.ready);
         self.unroutable = state.unroutable;

@@ -6,10 +6,15 @@ use proptest::prelude::*;
 const DELAYS: CardDelays = CardDelays {
     before: Span::from_ns(60),
     after: Span::from_ns(220),
+    // A byte takes 10 ps.
+    bus: 800_000_000_000,
 };
 
 /// The transmission of 1,002 bytes at 100 Gb/s, in picoseconds.
 const BUSY: u64 = 80_160;
+
+/// The time in which a card writes the 1,000 bytes of such a packet.
+const WRITTEN: u64 = 10_000;
 
 /// 100 Gb/s, 10 ns of cable, 90 ns of switch.
 fn star(hosts: u32) -> Lossless {
@@ -68,7 +73,7 @@ fn a_packet_takes_two_cables_a_switch_and_one_transmission() {
     // 1,002 bytes at 100 Gb/s take 80.16 ns.
     fabric.send(Time::from_ps(5_000), 0, 0, packet(2, 1, 1_002));
     let arrivals = fabric.advance(Time::MAX);
-    let expected = 5_000 + 10_000 + 90_000 + BUSY + 10_000 + 220_000;
+    let expected = 5_000 + 10_000 + 90_000 + BUSY + 10_000 + 220_000 + WRITTEN;
     assert_eq!(times(&arrivals), [(expected, 1)]);
     assert_eq!(fabric.figures()[0][0].bytes, 1_002);
 }
@@ -78,7 +83,7 @@ fn two_senders_share_an_output_in_the_order_of_their_heads() {
     let mut fabric = star(3);
     fabric.send(Time::from_ps(1_000), 2, 0, packet(1, 3, 1_002));
     fabric.send(Time::ZERO, 1, 0, packet(1, 2, 1_002));
-    let first = 10_000 + 90_000 + BUSY + 10_000 + 220_000;
+    let first = 10_000 + 90_000 + BUSY + 10_000 + 220_000 + WRITTEN;
     let arrivals = fabric.advance(Time::MAX);
     assert_eq!(times(&arrivals), [(first, 0), (first + BUSY, 0)]);
     assert_eq!(arrivals[0].packet, packet(1, 2, 1_002));
@@ -93,7 +98,7 @@ fn a_faster_link_waits_for_a_slower_one() {
     fabric.send(Time::ZERO, 0, 0, packet(4, 1, 1_002));
     let three_switches = 3 * 90_000 + 4 * 10_000;
     // The middle links begin 80.16 ns later than they could, and the last one takes 160.32 ns.
-    let expected = three_switches + BUSY + 2 * BUSY + 220_000;
+    let expected = three_switches + BUSY + 2 * BUSY + 220_000 + WRITTEN;
     assert_eq!(times(&fabric.advance(Time::MAX)), [(expected, 3)]);
 }
 

@@ -13,6 +13,7 @@ mod explore;
 mod groups;
 mod hostile;
 mod hosts;
+mod infiniband;
 mod input;
 mod install;
 mod kernels;

@@ -3,7 +3,7 @@
 //! A datagram without a receive, with another queue key or to an unknown pair is dropped, as the service permits, and counted. Packets of
 //! connections go to requester or responder.
 
-use belljar_sim::Time;
+use belljar_sim::{Span, Time};
 use belljar_verbs::{
     Extensions, FIRST_MULTICAST, GlobalRoute, Opcode, Operation, Packet, Service, With,
 };
@@ -72,6 +72,7 @@ impl Step<'_> {
         };
         pair.requester.next = packet.psn.after(1).number();
         pair.requester.oldest = pair.requester.next;
+        let at = self.fetched(&work.data, packet.payload.len(), at);
         self.emit(pair, packet, at);
         self.complete_when_sent(pair, &work, at);
     }
@@ -201,17 +202,23 @@ impl Step<'_> {
         let to = packet.to;
         let bytes = packet.to_bytes();
         if to == self.config.identity.lid {
-            let arrives = at + self.config.delays.receive;
+            let arrives = at + self.delay_of_own(bytes.len());
             return self.core.due.push(arrives, Due::Arrive(bytes));
         }
         self.core.counters.sent += 1;
         self.core.counters.sent_bytes += bytes.len() as u64;
         if to >= FIRST_MULTICAST {
             // The sender's own pairs of the group get it, too.
-            let arrives = at + self.config.delays.receive;
+            let arrives = at + self.delay_of_own(bytes.len());
             self.core.due.push(arrives, Due::Arrive(bytes.clone()));
         }
         self.core.outgoing.push((at, bytes));
+    }
+
+    /// From the link to the effect of a packet of this card itself.
+    fn delay_of_own(&self, bytes: usize) -> Span {
+        let delays = &self.config.delays;
+        delays.receive + Span::of_transfer(bytes as u64, delays.bus)
     }
 
     /// Works on a pair outside of the table, so that the rest of the card can be used meanwhile. `None` if there is none.

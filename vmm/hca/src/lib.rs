@@ -129,6 +129,11 @@ pub struct Delays {
     pub receive: Span,
     /// From a packet's effect to the first bit of the answer.
     pub answer: Span,
+    /// Additional time to read data that are not in the request itself from memory.
+    pub fetch: Span,
+    /// Bits per second of data between card and memory, in each direction. A packet leaves when all of its data are in the card, and has
+    /// its effect when all are in memory; the network adds the latter to packets of others.
+    pub bus: u64,
 }
 
 /// Identity and delays.
@@ -185,6 +190,8 @@ pub struct HcaState {
     port_is_up: bool,
     due: DueEvents,
     outgoing: Vec<(Time, Vec<u8>)>,
+    /// When the data of all begun packets are in the card.
+    fetched: Time,
     vectors: Vec<u16>,
     counters: HcaCounters,
 }
@@ -317,6 +324,7 @@ impl Step<'_> {
     fn reset(&mut self) {
         *self.core = HcaState {
             outgoing: std::mem::take(&mut self.core.outgoing),
+            fetched: self.core.fetched,
             counters: self.core.counters,
             ..HcaState::default()
         };

@@ -243,6 +243,7 @@ impl Step<'_> {
                     pair.requester.next = next.number();
                 }
                 pair.requester.begun[index].sent = sent;
+                let at = self.fetched(&begun.work.data, packet.payload.len(), at);
                 self.emit(pair, packet, at);
                 moved = true;
             }

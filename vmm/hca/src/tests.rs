@@ -35,6 +35,8 @@ const DELAYS: Delays = Delays {
     send: Span::from_ns(230),
     receive: Span::from_ns(220),
     answer: Span::from_ns(60),
+    fetch: Span::from_ns(540),
+    bus: 100_000_000_000,
 };
 const WIRE: Span = Span::from_ns(100);
 

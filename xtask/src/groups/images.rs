@@ -38,6 +38,9 @@ pub(super) fn images(groups: &[Group]) -> Vec<&'static str> {
     {
         images.push("bookworm-slurm");
     }
+    if groups.contains(&Group::Infiniband) {
+        images.push("bookworm-infiniband");
+    }
     const WITH_OPEN_MPI: [Group; 2] = [Group::Tutorial, Group::Containers];
     if groups.iter().any(|group| WITH_OPEN_MPI.contains(group)) {
         images.push(OPEN_MPI);

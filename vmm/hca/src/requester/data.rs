@@ -1,5 +1,7 @@
 //! Data of work, from memory to packets and back.
 
+use belljar_sim::{Span, Time};
+
 use crate::Step;
 use crate::region::{Keys, Right};
 use crate::work::{Data, Segment};
@@ -11,6 +13,23 @@ impl Step<'_> {
             lent: &self.core.lent,
             ram: self.ram,
         }
+    }
+
+    /// The time at which `bytes` of a request's data are in the card, if the card asks for them at `at`. Memory answers in order.
+    pub(crate) fn fetched(&mut self, data: &[Data], bytes: usize, at: Time) -> Time {
+        let is_inline = data.iter().all(|piece| matches!(piece, Data::Inline(_)));
+        if bytes == 0 || is_inline {
+            return at;
+        }
+        self.fetched_from_memory(bytes, at)
+    }
+
+    /// The same for `bytes` in memory.
+    pub(crate) fn fetched_from_memory(&mut self, bytes: usize, at: Time) -> Time {
+        let delays = &self.config.delays;
+        let first = (at + delays.fetch).max(self.core.fetched);
+        self.core.fetched = first + Span::of_transfer(bytes as u64, delays.bus);
+        self.core.fetched
     }
 
     /// `length` bytes of a request's data from `offset` on; `None` if a key does not permit it.

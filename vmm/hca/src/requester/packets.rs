@@ -113,6 +113,7 @@ impl Step<'_> {
             packet.payload = payload;
             self.describe(&mut packet, &work, sent == 0, sent + 1 == packets);
             pair.requester.next = pair.requester.next().after(1).number();
+            let at = self.fetched(&work.data, packet.payload.len(), at);
             self.emit(pair, packet, at);
         }
         pair.requester.oldest = pair.requester.next;

@@ -188,7 +188,13 @@ impl Step<'_> {
         packet.extensions = of;
         packet.payload = payload;
         let length = packet.to_bytes().len();
-        let at = (self.now + self.config.delays.answer).max(pair.responder.last);
+        let answered = self.now + self.config.delays.answer;
+        let data = packet.payload.len();
+        let fetched = match data {
+            0 => answered,
+            _ => self.fetched_from_memory(data, answered),
+        };
+        let at = fetched.max(pair.responder.last);
         pair.responder.last = at;
         if pair.state != PairState::Reset {
             self.put_on_link(packet, at);

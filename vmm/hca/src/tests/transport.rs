@@ -20,7 +20,9 @@ fn a_message_takes_the_delays_and_completes_after_its_acknowledgement() {
         0xcafe,
         &segment(TEXT.len() as u32, keys[0], DATA),
     );
-    let arrives = Time::ZERO + DELAYS.send + WIRE + DELAYS.receive;
+    // Of each byte, 8 bits at 100 Gb/s between memory and card.
+    let read = DELAYS.fetch + Span::from_ps(80 * TEXT.len() as u64);
+    let arrives = Time::ZERO + DELAYS.send + read + WIRE + DELAYS.receive;
     wire.run(&mut nodes, arrives, |_| false);
     assert_eq!(nodes[1].now, arrives);
     let received = two.poll(&nodes[1]).unwrap();
@@ -110,7 +112,7 @@ fn a_peer_without_a_receive_is_tried_again_until_it_has_one() {
         two.receive(&nodes[1], &segment(100, keys[1], DATA + at));
     }
     // The code that was set asks for 10 us.
-    wire.run(&mut nodes, Time::ZERO + Span::from_us(12), |_| false);
+    wire.run(&mut nodes, Time::ZERO + Span::from_us(14), |_| false);
     let bytes: Vec<u32> = two.poll_all(&nodes[1]).iter().map(|it| it.bytes).collect();
     assert_eq!(bytes, [8, 16]);
     assert_eq!(one.poll_all(&nodes[0]).len(), 2);

@@ -1,0 +1,183 @@
+//! InfiniBand cards: the distribution's driver, its tools and MPI libraries use them unmodified, and runs repeat to the byte.
+
+use belljar_tests::{Dir, Outcome, Scenario};
+
+const RECIPE: &str = "bookworm-infiniband";
+
+/// Nodes with cards that run a script.
+fn with_cards(nodes: u32, command: &str) -> Scenario {
+    Scenario::new(nodes, command)
+        .on(RECIPE)
+        .with("[infiniband]\nspeed = \"EDR\"")
+}
+
+/// The last number of the first line that begins with `start`, without its last `skipped` words.
+fn number(text: &str, start: &str, skipped: usize) -> f64 {
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with(start));
+    let line = line.unwrap_or_else(|| panic!("no line {start:?} in\n{text}"));
+    let word = line.split_whitespace().rev().nth(skipped);
+    word.and_then(|word| word.parse().ok())
+        .unwrap_or_else(|| panic!("no number in {line:?}"))
+}
+
+/// The part of the output after the line `== NAME`.
+fn part<'a>(text: &'a str, name: &str) -> &'a str {
+    let start = format!("== {name}\n");
+    let begin = text
+        .find(&start)
+        .unwrap_or_else(|| panic!("no {name} in\n{text}"))
+        + start.len();
+    let rest = &text[begin..];
+    &rest[..rest.find("== ").unwrap_or(rest.len())]
+}
+
+/// Server and client of a program, with the client's output.
+const PAIR: &str = r#"
+pair() {
+    name=$1; shift
+    echo "== $name"
+    belljar-rsh node1 "$@" >/tmp/server 2>&1 &
+    sleep 0.1
+    "$@" node1 || echo "failed $?"
+    wait
+}
+"#;
+
+#[test]
+fn drivers_tools_and_both_mpis_use_the_card() {
+    let Some(dir) = Dir::new() else { return };
+    let script = [
+        PAIR,
+        r#"
+echo "== driver"; dmesg | grep -E 'mlx4|pci'
+echo "== device"; ibv_devinfo
+echo "== rate"; cat /sys/class/infiniband/mlx4_0/ports/1/rate
+pair rc ibv_rc_pingpong -c -n 100 -s 64
+pair uc ibv_uc_pingpong -n 100 -s 64
+pair ud ibv_ud_pingpong -n 100 -s 64
+pair srq ibv_srq_pingpong -n 100 -s 64
+pair events ibv_rc_pingpong -e -n 100 -s 64
+pair long ibv_rc_pingpong -c -n 5 -s 4194304
+pair send_lat ib_send_lat -s 8 -n 200
+pair read_lat ib_read_lat -s 8 -n 200
+pair atomic_lat ib_atomic_lat -n 200
+pair write_bw ib_write_bw -s 65536 -n 100
+echo "== mpich"; mpiexec.hydra -n 2 pingpong 20
+echo "== openmpi"; orterun -n 2 -npernode 1 pingpong.openmpi 20
+echo "== end"
+"#,
+    ];
+    let run = dir
+        .run(&with_cards(2, &script.concat()), "run", &[])
+        .success();
+    let text = run.text("stdout");
+    let driver = part(&text, "driver");
+    assert!(driver.contains("[15b3:1003]"), "{driver}");
+    for bad in ["fail", "abort", "without MSI-X"] {
+        // A bridge without extended configuration space has no MMCONFIG.
+        let mut lines = driver.lines().filter(|line| !line.contains("MMCONFIG"));
+        assert!(!lines.any(|line| line.contains(bad)), "{driver}");
+    }
+    for line in [
+        "PORT_ACTIVE (4)",
+        "port_lid:\t\t1",
+        "InfiniBand",
+        "4096 (5)",
+    ] {
+        assert!(part(&text, "device").contains(line), "{line}: {text}");
+    }
+    assert_eq!(part(&text, "rate"), "100 Gb/sec (4X EDR)\n");
+    assert!(!text.contains("failed "), "{text}");
+    for name in ["rc", "uc", "ud", "srq", "events"] {
+        assert!(part(&text, name).contains("100 iters"), "{name}: {text}");
+    }
+    // 4 MiB in both directions at no more than the link's rate.
+    let long = number(part(&text, "long"), "5 iters", 1);
+    assert!((671.0..750.0).contains(&long), "{long} us");
+    let latency = |name| number(part(&text, name), "8 ", 3);
+    assert!((0.6..1.0).contains(&latency("send_lat")), "{text}");
+    assert!((0.9..1.5).contains(&latency("read_lat")), "{text}");
+    let bandwidth = number(part(&text, "write_bw"), "65536", 1);
+    assert!(
+        (11_500.0..12_500.0).contains(&bandwidth),
+        "{bandwidth} MB/s"
+    );
+    for name in ["mpich", "openmpi"] {
+        let least = number(part(&text, name), "PINGPONG 8 ", 0);
+        assert!((800.0..1_400.0).contains(&least), "{name}: {least} ns");
+    }
+    check_counters(&run);
+}
+
+/// The cards' counters and files are consistent with each other.
+fn check_counters(run: &Outcome) {
+    let summary = run.summary();
+    let card = |node: usize, key: &str| summary["nodes"][node]["infiniband"][key].as_u64().unwrap();
+    assert!(card(0, "doorbells") > 500, "{summary}");
+    assert_eq!(card(0, "timeouts") + card(1, "timeouts"), 0);
+    let wire = run.text("wire-ib.csv");
+    let field = |pair: &str, at: usize| -> u64 {
+        let row = wire
+            .lines()
+            .find(|row| row.starts_with(pair))
+            .expect("a row");
+        row.split(',')
+            .nth(at)
+            .and_then(|word| word.parse().ok())
+            .expect("a number")
+    };
+    assert_eq!(field("0,1", 2), card(0, "packets_sent"));
+    assert_eq!(field("1,0", 2), card(1, "packets_sent"));
+    // Two bytes of each packet's checksums are the link's.
+    assert_eq!(
+        field("0,1", 3),
+        card(0, "bytes_sent") + 2 * card(0, "packets_sent")
+    );
+    let links = run.text("links-ib.csv");
+    let up = format!("host0-switch0,up,{},{},", field("0,1", 2), field("0,1", 3));
+    assert!(links.contains(&up), "{links}");
+}
+
+#[test]
+fn threads_hosts_and_interruptions_change_no_byte() {
+    let Some(dir) = Dir::new() else { return };
+    let command = [
+        PAIR,
+        "mpiexec.hydra -n 2 pingpong 5\nfor i in 1 2 3 4 5 6; do pair $i ibv_rc_pingpong -c -n 200 -s 5000; done\n",
+    ];
+    let scenario = with_cards(2, &command.concat()).with("[checkpoint]\nevery = \"50 ms\"");
+    let whole = dir.run(&scenario, "whole", &["--threads", "1"]).success();
+    // The drivers' reset takes a second, and what follows takes two hosts as many messages as rounds.
+    dir.run_to_checkpoint(&scenario, "parts", 26, &["--threads", "2"]);
+    let apart = ["--launch", "local", "--threads", "1", "--hosts", "one,two"];
+    whole.assert_same(&dir.resume("parts", &apart));
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let Some(dir) = Dir::new() else { return };
+    let refused = |more: &str| {
+        let scenario = Scenario::new(2, "true").on(RECIPE).with(more);
+        dir.write("bad.toml", &scenario.text());
+        let (_, error, code) = dir.call(&["check", "bad.toml"]);
+        assert_ne!(code, Some(0), "{more}");
+        error
+    };
+    let edr = "[infiniband]\nspeed = \"EDR\"\n";
+    for (more, key) in [
+        ("[infiniband]\nspeed = \"SDR\"", "unknown value `SDR`"),
+        (&format!("{edr}cable = \"1 s\""), "infiniband.cable"),
+        (
+            &format!("{edr}card.send = \"2 ms\""),
+            "infiniband.card.send",
+        ),
+        (&format!("{edr}routing = \"ecmp\""), "infiniband.routing"),
+        (&format!("{edr}ports = 4"), "infiniband"),
+        (&format!("engine = \"kvm\"\n{edr}"), "infiniband"),
+    ] {
+        let error = refused(more);
+        assert!(error.contains(key), "{more}: {error}");
+    }
+}
