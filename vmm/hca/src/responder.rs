@@ -68,6 +68,8 @@ pub(crate) struct Responder {
     atomics: VecDeque<(u32, u64)>,
     /// The time of the last answer, which no later one precedes.
     last: Time,
+    /// When the link is through with the pieces of a long answer so far.
+    paced: Time,
 }
 
 impl Responder {

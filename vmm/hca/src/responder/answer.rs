@@ -2,7 +2,7 @@
 //!
 //! An answer to a read leaves in pieces, so that its data are read when they leave; what is to be sent after it waits.
 
-use belljar_sim::Span;
+use belljar_sim::{Span, Time};
 use belljar_verbs::{Extensions, Operation, Packet, Psn, wire_bytes};
 use serde::{Deserialize, Serialize};
 
@@ -168,9 +168,14 @@ impl Step<'_> {
             *left = done;
         }
         pair.responder.answering = true;
-        let span = Span::of_transfer(sent, self.config.identity.rate);
-        let begins = pair.responder.last;
-        self.core.due.push(begins + span, Due::Answer(pair.number));
+        // The next piece is read from memory so early that the link does not wait for it.
+        let delays = &self.config.delays;
+        let lead = delays.answer + delays.fetch;
+        let begins = (self.now + lead).max(pair.responder.paced);
+        pair.responder.paced = begins + Span::of_transfer(sent, self.config.identity.rate);
+        let early = pair.responder.paced.since(Time::ZERO + lead);
+        let next = (Time::ZERO + early).max(self.now);
+        self.core.due.push(next, Due::Answer(pair.number));
         true
     }
 
