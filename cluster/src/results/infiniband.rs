@@ -6,8 +6,8 @@
 //! |---|---|
 //! | `link`, `direction` | the link and its direction |
 //! | `packets`, `bytes` | sent, with all headers and checksums |
-//! | `busy_s` | time during which the wire was busy |
-//! | `xmit_wait_s` | time during which packets were ready and could not leave, summed over packets |
+//! | `busy_ps` | time during which the wire was busy, in picoseconds |
+//! | `xmit_wait_ps` | time during which packets were ready and could not leave, summed over packets |
 //!
 //! `wire-ib.csv` has a row for each pair of nodes with traffic from the first to the second:
 //!
@@ -20,7 +20,6 @@
 use std::fmt::Write;
 
 use belljar_lossless::{Lossless, PortFigures};
-use belljar_sim::Time;
 
 /// Names in a run directory.
 pub const INFINIBAND_LINKS_FILE: &str = "links-ib.csv";
@@ -29,7 +28,7 @@ pub const INFINIBAND_WIRE_FILE: &str = "wire-ib.csv";
 
 /// The text of `links-ib.csv`.
 pub fn links(network: &Lossless) -> String {
-    let mut text = "link,direction,packets,bytes,busy_s,xmit_wait_s\n".to_owned();
+    let mut text = "link,direction,packets,bytes,busy_ps,xmit_wait_ps\n".to_owned();
     for (link, figures) in (0..).zip(network.figures()) {
         let name = network.topology().link_name(link);
         for (direction, of) in ["up", "down"].iter().zip(figures) {
@@ -42,11 +41,10 @@ pub fn links(network: &Lossless) -> String {
 }
 
 fn row(text: &mut String, link: &str, of: &PortFigures) {
-    let seconds = |ps: u64| Time::from_ps(ps).as_secs_f64();
-    let (busy, wait) = (seconds(of.busy_ps), seconds(of.wait_ps));
+    let (busy, wait) = (of.busy_ps, of.wait_ps);
     let (packets, bytes) = (of.packets, of.bytes);
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{link},{packets},{bytes},{busy:.12},{wait:.12}");
+    let _ = writeln!(text, "{link},{packets},{bytes},{busy},{wait}");
 }
 
 /// The text of `wire-ib.csv`.
