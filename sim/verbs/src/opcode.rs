@@ -25,7 +25,7 @@ pub enum Operation {
         first: bool,
         /// It ends here.
         last: bool,
-        /// What its last packet has beside data.
+        /// Further header of its last packet.
         with: With,
     },
     /// A part of a write to the receiver's memory.
@@ -57,7 +57,7 @@ pub enum Operation {
     FetchAdd,
 }
 
-/// What the last packet of a sent message has beside data.
+/// Further header of the last packet of a sent message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum With {
     /// Nothing.
@@ -78,7 +78,7 @@ pub struct Opcode {
     pub operation: Operation,
 }
 
-/// Headers after the base transport header. Those that the opcode has not are zero.
+/// Headers after the base transport header. Fields of headers that the opcode lacks are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
     /// Datagrams: key and queue pair of the sender.

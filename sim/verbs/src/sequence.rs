@@ -25,7 +25,7 @@ impl Psn {
         Self::new(self.0.wrapping_add(packets))
     }
 
-    /// How far this number is after `other`; negative if it is before it.
+    /// The distance from `other` to this number; negative if this number is earlier.
     pub const fn since(self, other: Self) -> i32 {
         ((self.0.wrapping_sub(other.0) << 8) as i32) >> 8
     }

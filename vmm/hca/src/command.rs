@@ -1,7 +1,7 @@
 //! Commands of the driver: how it sets the card up and changes its objects.
 //!
 //! A command is carried out within the store that posts it, and reports its status in the register or by an event. Mailboxes are pages of the
-//! driver's; a command whose mailbox is not in RAM fails. Unknown commands have a status of their own, so that drivers ask for what there is.
+//! driver's; a command whose mailbox is not in RAM fails. Unknown commands have a status of their own, by which drivers find out the card's features.
 
 use crate::Step;
 use crate::events::kind;
@@ -47,7 +47,7 @@ pub(crate) struct Command {
     pub(crate) by_event: bool,
 }
 
-/// What a command results in.
+/// The result of a command.
 enum Outcome {
     Nothing,
     Value(u64),
@@ -218,7 +218,7 @@ impl Step<'_> {
             0x0f => {
                 entry[0] |= SOFTWARE_OWNS;
                 memory::write(self.ram, place, &entry).ok_or(Status::BadLentMemory)?;
-                // Without a mailbox, nobody asks for the entry.
+                // The driver gives a mailbox only if it reads the entry.
                 match command.modifier {
                     0 => Ok(Outcome::Mailbox(entry)),
                     _ => Ok(Outcome::Nothing),

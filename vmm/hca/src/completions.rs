@@ -1,4 +1,4 @@
-//! Completion queues: what the card reports to programs, without the kernel.
+//! Completion queues: the card's reports to programs, without the kernel.
 //!
 //! The program polls entries by their ownership bit, and may arm a queue: the next entry then posts an event, once. A queue whose program does
 //! not read stops with an error instead of overwriting entries. Requester and responder complete work here.

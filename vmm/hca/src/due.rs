@@ -1,4 +1,4 @@
-//! What happens to the card later, in order of time.
+//! Later events of the card, in order of time.
 //!
 //! Events of one time keep the order in which they were added. The node runs exactly to the first one.
 

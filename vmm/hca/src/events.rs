@@ -1,4 +1,4 @@
-//! Event queues: what the card reports to its driver by interrupts.
+//! Event queues: the card's reports to its driver, by interrupts.
 //!
 //! An armed queue raises its interrupt once. Entries belong to the driver by an ownership bit that changes each time the index passes the
 //! queue's end. Completion queues, commands and errors post events.

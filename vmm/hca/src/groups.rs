@@ -14,7 +14,7 @@ use crate::fields::{u32_at, u64_at};
 /// Bytes of an entry: the largest that the driver may choose.
 const LONGEST_ENTRY: usize = 4096;
 const SHORTEST_ENTRY: usize = 32;
-/// Where an entry has its pairs, and the limit on them.
+/// Offset of the pairs in an entry.
 const FIRST_PAIR: usize = 0x20;
 
 /// The table.

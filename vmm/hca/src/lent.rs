@@ -21,14 +21,14 @@ struct Piece {
     bytes: u64,
 }
 
-/// Mapped pieces, and where the tables are.
+/// Mapped pieces, and the addresses of the tables.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LentMemory {
     /// By address in the card's space.
     pieces: BTreeMap<u64, Piece>,
-    /// Where translation entries begin.
+    /// Address of the first translation entry.
     pub(crate) mtt: u64,
-    /// Where memory keys begin, and the binary logarithm of their number.
+    /// Address of the first memory key, and the binary logarithm of their number.
     pub(crate) keys: (u64, u8),
 }
 

@@ -1,8 +1,8 @@
 //! An InfiniBand card: the registers, queues and transport of a ConnectX-3 (mlx4), with one port.
 //!
 //! Programs and kernel of a guest drive it with their unmodified drivers: queues in memory, and one store for each request. The card is a value
-//! without threads or host clocks. Doorbells and packets have their effects at once, packets and completions leave with the times at which a
-//! card would send them, and what happens later is in a list that the node runs exactly to. All multi-byte values of the guest are big-endian.
+//! without threads or host clocks. Doorbells and packets have their effects at once. Packets and completions leave with the times at which a
+//! card would send them, and the node runs exactly to the first of the card's later events. All multi-byte values of the guest are big-endian.
 //!
 //! Everything that the guest writes is hostile: memory is reached only through [`GuestRam`], tables are bounded by the limits that the card
 //! reports, and scans by their queues. Peers' packets reach only memory that a key with their rights covers.
@@ -22,7 +22,7 @@ mod command;
 mod completions;
 /// Datagrams, and packets that arrive.
 mod datagram;
-/// What happens to the card later.
+/// Later events of the card.
 mod due;
 /// Event queues.
 mod events;
@@ -98,7 +98,7 @@ impl Speed {
     }
 }
 
-/// The identity of a card: what a subnet manager or a factory would have set.
+/// The identity of a card, which its factory and a subnet manager would assign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Globally unique identifier.

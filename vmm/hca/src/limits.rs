@@ -1,6 +1,6 @@
 //! The card's limits and properties, as its driver asks for them.
 //!
-//! Values are those of a ConnectX-3 with one InfiniBand port where programs see them. What the card does not offer is reported as absent:
+//! Values are those of a ConnectX-3 with one InfiniBand port where programs see them. Features that the model lacks are reported as absent:
 //! Ethernet, virtual functions, extended connections, windows, time stamps, BlueFlame. Every table of the card is bounded by these values.
 
 use crate::fields::put;

@@ -1,4 +1,4 @@
-//! Subnet and performance management: what a subnet manager would have set, and the port's counters.
+//! Subnet and performance management: a port as a subnet manager configures it, and its counters.
 //!
 //! There is no subnet manager: the scenario sets identifiers and states, and the agent answers as a port that one has configured. Requests
 //! come by command from this node's driver, and by packets from other nodes. InfiniBand Architecture Specification volume 1, chapters 14 and 16.
@@ -161,7 +161,7 @@ impl Step<'_> {
         self.put_on_link(answer, at);
     }
 
-    /// Sends what the driver wrote as a whole packet, from pair 0 or 1.
+    /// Sends a packet of pair 0 or 1, whose headers the driver wrote.
     pub(crate) fn send_management(
         &mut self,
         pair: &mut QueuePair,

@@ -1,6 +1,6 @@
 //! Queue pairs: their contexts, states and rings.
 //!
-//! The context is kept in the driver's layout and read where it is needed, so that a query returns what was set. Running values are beside it.
+//! The context is kept in the driver's layout, so that a query returns the values that the driver set. Running values are beside it.
 //! `transitions` changes states; requester and responder work on a pair.
 
 use serde::{Deserialize, Serialize};
@@ -218,7 +218,7 @@ impl QueuePair {
         self.u32(at::REQUESTS) >> 16 & 7
     }
 
-    /// How often to try again when the peer has no receive; 7 is for ever.
+    /// Number of tries when the peer has no receive; 7 for no limit.
     pub(crate) fn ready_retries(&self) -> u32 {
         self.u32(at::REQUESTS) >> 13 & 7
     }

@@ -51,7 +51,7 @@ impl Hca {
                 let bytes = interface.written.get(at..at + 4);
                 bytes.map_or(0, |bytes| crate::fields::u32_at(bytes, 0))
             }
-            // Nobody else owns the interface or flash memory, and there are no errors.
+            // The interface and the flash memory are free, and there are no errors.
             _ => 0,
         };
         u64::from(value.swap_bytes())

@@ -266,7 +266,7 @@ impl Step<'_> {
         self.complete_when_sent(pair, &work, at);
     }
 
-    /// Completes work that nobody acknowledges, at the time at which its data have left.
+    /// Completes work of an unacknowledged service when its data have left.
     pub(crate) fn complete_when_sent(&mut self, pair: &mut QueuePair, work: &Work, at: Time) {
         let at = at.max(pair.requester.last);
         pair.requester.last = at;
@@ -284,7 +284,7 @@ impl Step<'_> {
         self.enter_error(pair);
     }
 
-    /// The pair fails by begun work: what is before it is flushed, too, as its answer can no longer come.
+    /// The pair fails by begun work. Earlier work is flushed, too, as its answers can no longer arrive.
     pub(crate) fn fail_begun(&mut self, pair: &mut QueuePair, index: usize, failure: Failure) {
         let queue = pair.send_completions();
         let begun = std::mem::take(&mut pair.requester.begun);
@@ -367,7 +367,7 @@ impl Step<'_> {
             let is_answered = begun.expects_answer() && done >= begun.packets;
             begun.sent = match begun.expects_answer() {
                 true if is_answered => begun.packets,
-                // The whole request again; what is here is not written twice.
+                // The whole request again; parts that have arrived are not written twice.
                 true => 0,
                 false => done,
             };

@@ -174,7 +174,7 @@ impl Step<'_> {
         let is_next = packet.psn == pair.responder.expected();
         pair.responder.expected = packet.psn.after(1).number();
         if first || !is_next {
-            // The rest of a message of which a packet was lost is dropped; its receive serves the next one.
+            // After a loss the rest of a message is dropped; the next message gets its receive.
             pair.responder.open = None;
         }
         if !first && !is_next {

@@ -16,7 +16,7 @@ mod transport;
 
 /// Bytes of a node's memory.
 const RAM: usize = 8 << 20;
-/// Where the driver has its mailboxes, tables and queues.
+/// Addresses of the driver's mailboxes, tables and queues.
 const INPUT: u64 = 0x1_0000;
 const OUTPUT: u64 = 0x1_1000;
 const LENT: u64 = 0x10_0000;
@@ -40,7 +40,7 @@ const DELAYS: Delays = Delays {
 };
 const WIRE: Span = Span::from_ns(100);
 
-/// A node: memory, card, and what its driver remembers.
+/// A node: memory, card, and the state of its driver.
 struct TestNode {
     ram: GuestRam,
     hca: Hca,

@@ -1,6 +1,6 @@
 //! Changes of queue pairs' states, by command.
 //!
-//! Each change takes the parameters that it requires and those that the driver marks, and leaves the others (InfiniBand Architecture Specification
+//! A change sets the parameters that it requires and those that the driver marks. Others keep their values (InfiniBand Architecture Specification
 //! volume 1, section 10.3.1; the mask's bits are the card's).
 
 use crate::Step;
@@ -9,7 +9,7 @@ use crate::events::kind;
 use crate::fields::{put, u32_at};
 use crate::pair::{CONTEXT, PairState, QueuePair, at};
 
-/// Where the context begins in a mailbox, after the mask of parameters.
+/// Offset of the context in a mailbox, after the mask of parameters.
 const MAILBOX_CONTEXT: usize = 8;
 /// The largest number of pairs: the binary logarithm that the card reports.
 const MOST_PAIRS: usize = 1 << crate::limits::LOG_PAIRS;

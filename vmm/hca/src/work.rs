@@ -1,4 +1,4 @@
-//! Work requests: what programs write into rings.
+//! Work requests, which programs write into rings.
 //!
 //! Parsing reads only the bytes that the control segment counts, and refuses segments that do not fit them. A request that was parsed
 //! is a value of its own: it is kept until it is complete, and read again for a retransmission.

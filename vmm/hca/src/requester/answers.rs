@@ -205,7 +205,7 @@ impl Step<'_> {
             return None;
         }
         if part < begun.answered {
-            // What follows an answer that was lost came before, and is complete now.
+            // Its first answer arrived before a lost one that has arrived now, so it is complete.
             self.acknowledge(pair, psn.after(1));
             return None;
         }

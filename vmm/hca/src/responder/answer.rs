@@ -1,6 +1,6 @@
 //! Acknowledgements and answers, in order.
 //!
-//! An answer to a read leaves in pieces, so that its data are read when they leave; what is to be sent after it waits.
+//! An answer to a read leaves in pieces, so that its data are read when they leave. Later answers wait for it.
 
 use belljar_sim::{Span, Time};
 use belljar_verbs::{Extensions, Operation, Packet, Psn, wire_bytes};
@@ -19,7 +19,7 @@ const MOST_ANSWERS: usize = 256;
 /// A positive acknowledgement without a limit on messages.
 const POSITIVE: u32 = 0x1f;
 
-/// What a peer is told.
+/// A message to the peer of a responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// An acknowledgement with this syndrome and number of messages.
@@ -30,7 +30,7 @@ pub(crate) enum Answer {
     },
     /// The former value of an atomic operation.
     Former { psn: u32, value: u64, messages: u32 },
-    /// Data, of which `done` packets have left.
+    /// Data of a read; `done` packets of it have left.
     Read {
         psn: u32,
         addr: u64,
@@ -64,7 +64,7 @@ impl Step<'_> {
         self.answer(pair, answer);
     }
 
-    /// Adds an answer, and sends what may leave now.
+    /// Adds an answer, and sends all that need not wait.
     pub(super) fn answer(&mut self, pair: &mut QueuePair, answer: Answer) {
         if pair.responder.answers.len() < MOST_ANSWERS {
             pair.responder.answers.push_back(answer);

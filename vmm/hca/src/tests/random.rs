@@ -1,4 +1,4 @@
-//! Random programs over one reliable connection, with losses, against a plain model: messages arrive once, in order, and memory has what was written.
+//! Random programs over one reliable connection, with losses, against a plain model: messages arrive once and in order, and memory has the written values.
 
 use super::*;
 use proptest::prelude::*;
@@ -34,12 +34,12 @@ fn patterns(number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| pattern(number, at)).collect()
 }
 
-/// Where request `number` has its data on the first node, and its receive on the second.
+/// Address of the data of request `number` on the first node, and of its receive on the second.
 fn own(number: usize) -> u64 {
     DATA + 0x2_0000 + number as u64 * 0x2000
 }
 
-/// Runs requests, of whose packets those that `lost` names are lost, over cards that are saved and loaded in between.
+/// Runs requests over cards that are saved and loaded in between. Packets with the numbers in `lost` are lost.
 fn carried_out(
     requests: &[Request],
     lost: &[u16],
@@ -124,7 +124,7 @@ proptest! {
             }
             states.push(memory.clone());
         }
-        // A read whose answer was lost is carried out again, and may find what later requests wrote (section 9.7.5.1.4).
+        // A read is repeated after the loss of its answer, and may return values of later requests (section 9.7.5.1.4).
         for (number, at, bytes) in reads {
             let read = nodes[0].bytes(own(number), bytes);
             let later = if lost.is_empty() { &states[number..=number] } else { &states[number..] };
