@@ -71,7 +71,7 @@ pub struct LineCost {
     pub line_ticks: u64,
     /// Ticks between two lines that are not, at addresses that do not depend on each other.
     pub miss_ticks: u64,
-    /// Ticks between two lines of all cores of a node together; zero if cores share no path.
+    /// Ticks between two lines of all cores that share the path together; zero if cores share no path.
     pub shared_ticks: u64,
 }
 
@@ -82,6 +82,8 @@ pub struct CacheParameters {
     pub bytes: u64,
     /// Its associativity.
     pub ways: u32,
+    /// Number of cores that have one together; `None` if each has its own.
+    pub cores: Option<u32>,
     /// The cost of its lines; nothing in the first level.
     pub cost: LineCost,
 }

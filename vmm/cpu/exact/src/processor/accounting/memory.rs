@@ -5,7 +5,8 @@
 //! cleared with the mark. `memory::misses` calls this.
 
 use belljar_pipeline::memory::{
-    DataMemory, LineAccess, LineFound, MissMoment, MissTime, MovedLines, SavedMemory, TimeSpent,
+    DataMemory, LineAccess, LineFound, MissMoment, MissTime, MovedLines, SavedMemory, SharedCaches,
+    TimeSpent,
 };
 use belljar_pipeline::processor::MemoryParameters;
 use belljar_translate::context::{LineFilter, WideLines};
@@ -42,8 +43,9 @@ pub(crate) struct MemoryModel {
 }
 
 impl MemoryModel {
-    pub(crate) fn new(parameters: &MemoryParameters) -> Self {
-        let memory = DataMemory::new(parameters);
+    /// The model of the next core of a node.
+    pub(crate) fn new(parameters: &MemoryParameters, shared: &mut SharedCaches) -> Self {
+        let memory = DataMemory::joined(parameters, shared);
         Self {
             time: MissTime::default(),
             spent: TimeSpent::default(),
@@ -145,9 +147,10 @@ impl MemoryModel {
         self.memory.moved_lines()
     }
 
-    /// Begins the next span of shared paths at cycle `now`, after one in which all cores moved `total` lines.
-    pub(crate) fn share_paths(&mut self, now: u64, total: &MovedLines) {
-        self.memory.share_paths(now, total);
+    /// Begins the next span of shared paths at cycle `now`. `moved` has the lines that each of the node's cores moved in
+    /// the last one.
+    pub(crate) fn share_paths(&mut self, now: u64, moved: &[MovedLines]) {
+        self.memory.share_paths(now, moved);
         self.worst = bounded(self.memory.worst());
     }
 
