@@ -1,12 +1,12 @@
 //! Own work of a traced run on another processor: one factor for all of it, from the parts of its cycles.
 //!
 //! The factor never depends on the host. Its warnings name each part with its factor, and the differences between the
-//! processors that it cannot know. Called by `job`.
+//! processors that it cannot know. Called by `job`, for `replay`, `simulate` and `model fit`.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{CpiStat, Filter};
+use belljar_analysis::{CpiPart, CpiStat, Filter};
 use belljar_calibrate::self_test::core_factor;
 use belljar_files::read_input_text;
 use belljar_pipeline::processor::{LineCost, MemoryParameters, Processor};
@@ -63,9 +63,11 @@ impl WorkParts {
 
 /// The factor of own work on another processor, with its warnings.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Rescaled {
-    pub(super) factor: f64,
-    pub(super) warnings: Vec<String>,
+pub(in crate::command) struct Rescaled {
+    pub(in crate::command) factor: f64,
+    /// True if the run had a processor model.
+    pub(in crate::command) modelled: bool,
+    pub(in crate::command) warnings: Vec<String>,
 }
 
 /// Own work of a run on `wanted`, a processor's name or file. `traced` is the processor of the run with its folder, if
@@ -80,6 +82,7 @@ pub(super) fn rescaled(
     let Some((name, folder)) = traced else {
         return Ok(Rescaled {
             factor: clocks,
+            modelled: false,
             warnings: vec![format!(
                 "the run was traced without a processor model, so --processor {wanted} rescales own work by the ratio \
                  of clocks alone ({}); trace it with `--processor` for its parts",
@@ -97,16 +100,14 @@ pub(super) fn rescaled(
             from.identity()
         );
     }
-    let (found, _) = belljar_analysis::cpi(
-        trace,
-        &Filter::default(),
-        belljar_analysis::Ratio {
-            cycles: 1,
-            instructions: 1,
-        },
-    )?;
     let queued = queued_share(&trace.with_file_name(SUMMARY_FILE));
-    let parts = parts(&found.all, queued, &from, &to, core_factor(&from, &to)?);
+    let parts = parts(
+        &cycles_of(trace)?,
+        queued,
+        &from,
+        &to,
+        core_factor(&from, &to)?,
+    );
     let factor = parts.factor() * clocks;
     let mut warnings = vec![format!(
         "own work takes {} times as long on {} as on {}: {}; clocks x {}. One factor is used for all of it; the core's is \
@@ -118,7 +119,38 @@ pub(super) fn rescaled(
         decimal(clocks, 3)
     )];
     warnings.extend(extrapolations(&from.caches, &to.caches));
-    Ok(Rescaled { factor, warnings })
+    Ok(Rescaled {
+        factor,
+        modelled: true,
+        warnings,
+    })
+}
+
+/// The cycles of all processes of a trace.
+fn cycles_of(trace: &Path) -> Result<CpiStat> {
+    let ratio = belljar_analysis::Ratio {
+        cycles: 1,
+        instructions: 1,
+    };
+    let (found, _) = belljar_analysis::cpi(trace, &Filter::default(), ratio)?;
+    Ok(found.all)
+}
+
+/// The duration of a traced run whose own work takes `factor` times as long, over its own: idle processors and MPI
+/// calls take as long as before.
+pub(in crate::command) fn duration_factor(trace: &Path, factor: f64) -> Result<f64> {
+    Ok(stretched(&cycles_of(trace)?, factor))
+}
+
+fn stretched(all: &CpiStat, factor: f64) -> f64 {
+    let cycles = |part: Option<CpiPart>| part.map_or(0.0, |part| part.cycles as f64);
+    let own = all.core.cycles as f64 + cycles(all.caches) + cycles(all.memory);
+    let total = own + cycles(all.idle) + all.mpi.cycles as f64;
+    if total > 0.0 {
+        1.0 + own * (factor - 1.0) / total
+    } else {
+        1.0
+    }
 }
 
 /// The parts of own work with their factors. `queued` is the share of the memory's cycles that waited for other lines.
@@ -205,7 +237,6 @@ fn extrapolations(from: &MemoryParameters, to: &MemoryParameters) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use belljar_analysis::CpiPart;
 
     fn stat(core: u64, caches: u64, memory: u64) -> CpiStat {
         let part = |cycles| CpiPart {
@@ -252,6 +283,20 @@ mod tests {
         );
         let slower = super::parts(&stat(600, 0, 0), 0.0, &from, &to, 1.5);
         assert_eq!(slower.factor(), 1.5);
+    }
+
+    /// By hand: of 1000 cycles 600 are own work, which takes half as long; 100 idle and 300 in MPI stay.
+    #[test]
+    fn a_run_is_as_long_as_its_rescaled_work_and_the_rest() {
+        let mut all = stat(400, 50, 150);
+        let part = |cycles| CpiPart {
+            cycles,
+            per_instruction: 0.0,
+        };
+        (all.idle, all.mpi) = (Some(part(100)), part(300));
+        assert!((stretched(&all, 0.5) - 0.7).abs() < 1e-12);
+        assert!((stretched(&all, 2.0) - 1.6).abs() < 1e-12);
+        assert_eq!(stretched(&stat(0, 0, 0), 2.0), 1.0);
     }
 
     #[test]
