@@ -155,7 +155,10 @@ impl Node {
     /// the next one.
     fn share_paths(&mut self, now: Cycles) {
         let used = self.processors.iter().map(|one| one.vcpu.path_use());
-        let Some(moved) = used.map(|used| Some(used?.lines)).collect::<Option<Vec<_>>>() else {
+        let Some(moved) = used
+            .map(|used| Some(used?.lines))
+            .collect::<Option<Vec<_>>>()
+        else {
             return;
         };
         for processor in &mut self.processors {

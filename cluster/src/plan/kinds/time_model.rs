@@ -136,7 +136,7 @@ pub(crate) fn describe(timing: &Timing) -> String {
             text,
             "processor  {}, {}",
             processor.identity(),
-            processor.measured
+            processor.measured.as_deref().unwrap_or("not measured")
         );
         if timing.has_memory {
             describe_memory(&processor.caches, &mut text);

@@ -198,8 +198,8 @@ pub struct Processor {
     pub name: String,
     /// The name or path by which it was loaded, for messages.
     pub origin: String,
-    /// Origin and date of the numbers.
-    pub measured: String,
+    /// Origin and date of the measurement; `None` if the numbers come from documents.
+    pub measured: Option<String>,
     /// The highest level of x86-64 whose instructions it has, from 1 to 4.
     pub level: u32,
     /// A hash of the file's text.
@@ -224,6 +224,17 @@ impl Processor {
     /// The name and the hash, as results state them.
     pub fn identity(&self) -> String {
         format!("{} ({:016x})", self.name, self.digest)
+    }
+
+    /// The warning of results under a processor that was never measured.
+    pub fn doubt(&self) -> Option<String> {
+        let unmeasured = self.measured.is_none();
+        unmeasured.then(|| {
+            format!(
+                "nobody measured the processor file {}: its numbers are from documents, and its times are estimates",
+                self.name
+            )
+        })
     }
 
     /// The costs of a class.

@@ -80,14 +80,15 @@ pub(super) fn rescaled(
 ) -> Result<Rescaled> {
     let to = Processor::load(wanted, Path::new("")).context("--processor")?;
     let Some((name, folder)) = traced else {
+        let ratio = format!(
+            "the run was traced without a processor model, so --processor {wanted} rescales own work by the ratio of \
+             clocks alone ({}); trace it with `--processor` for its parts",
+            decimal(clocks, 3)
+        );
         return Ok(Rescaled {
             factor: clocks,
             modelled: false,
-            warnings: vec![format!(
-                "the run was traced without a processor model, so --processor {wanted} rescales own work by the ratio \
-                 of clocks alone ({}); trace it with `--processor` for its parts",
-                decimal(clocks, 3)
-            )],
+            warnings: [ratio].into_iter().chain(to.doubt()).collect(),
         });
     };
     let from = Processor::load(name, folder)?;
@@ -119,6 +120,7 @@ pub(super) fn rescaled(
         decimal(clocks, 3)
     )];
     warnings.extend(extrapolations(&from.caches, &to.caches));
+    warnings.extend(doubts(&from, &to));
     Ok(Rescaled {
         factor,
         modelled: true,
@@ -206,6 +208,13 @@ fn queued_share(summary: &Path) -> f64 {
         (memory + queued > 0.0).then(|| queued / (memory + queued))
     };
     read().unwrap_or(0.0)
+}
+
+/// Warnings about files that were never measured.
+fn doubts(from: &Processor, to: &Processor) -> Vec<String> {
+    let mut all: Vec<String> = [from, to].iter().filter_map(|one| one.doubt()).collect();
+    all.dedup();
+    all
 }
 
 /// Differences between processors that no factor accounts for.

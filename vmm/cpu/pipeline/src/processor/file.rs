@@ -19,8 +19,15 @@ use crate::class::{PortGroup, UopClass};
 use crate::shared_costs::SharedCosts;
 
 /// Names and contents of the built-in processors.
-pub const BUILT_IN: [(&str, &str); 1] =
-    [("zen5", include_str!("../../../../../processors/zen5.toml"))];
+pub const BUILT_IN: [(&str, &str); 4] = [
+    ("zen5", include_str!("../../../../../processors/zen5.toml")),
+    ("zen4", include_str!("../../../../../processors/zen4.toml")),
+    ("zen3", include_str!("../../../../../processors/zen3.toml")),
+    (
+        "golden-cove",
+        include_str!("../../../../../processors/golden-cove.toml"),
+    ),
+];
 
 /// The largest processor file in bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -102,7 +109,7 @@ pub enum ProcessorError {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct FileTable {
     name: String,
-    measured: String,
+    measured: Measured,
     level: u32,
     core: CoreTable,
     memory: MemoryTable,
@@ -167,6 +174,28 @@ struct ClassTable {
 
 fn one() -> u32 {
     1
+}
+
+/// `measured`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Measured {
+    Where(String),
+    Whether(bool),
+}
+
+/// Origin and date of a measurement; `None` for `false`.
+fn measured(file: &str, value: Measured) -> Result<Option<String>, ProcessorError> {
+    match value {
+        Measured::Where(text) => Ok(Some(text)),
+        Measured::Whether(false) => Ok(None),
+        Measured::Whether(true) => Err(ProcessorError::Syntax {
+            file: file.to_owned(),
+            reason:
+                "measured = true names no measurement; write where and when as a text, or false"
+                    .to_owned(),
+        }),
+    }
 }
 
 /// FNV-1a of a text.
@@ -351,7 +380,7 @@ impl Processor {
         Ok(Self {
             name: table.name,
             origin: origin.to_owned(),
-            measured: table.measured,
+            measured: measured(origin, table.measured)?,
             level: limits.within("level", table.level, 1, 4)?,
             digest: digest(text),
             core: limits.core(&table.core)?,

@@ -217,6 +217,15 @@ pub struct Timing {
     pub has_memory: bool,
 }
 
+impl Timing {
+    /// Warnings that results under this model need.
+    pub fn warnings(&self) -> Vec<String> {
+        let processor = self.processor.as_ref();
+        let doubt = processor.and_then(|processor| processor.doubt());
+        doubt.into_iter().collect()
+    }
+}
+
 const _: () = assert!(TICKS_PER_CYCLE as u64 == belljar_pipeline::TICKS_PER_CYCLE);
 
 #[cfg(test)]
