@@ -106,7 +106,7 @@ impl DataMemory {
                 Sets::new(buffers.first, buffers.first),
                 Sets::new(buffers.second, buffers.second_ways),
             ],
-            prefetchers: Prefetchers::new(&parameters.prefetch),
+            prefetchers: Prefetchers::new(&parameters.prefetch, parameters.sample > 1),
             shared: SharedPaths::default(),
             parameters: parameters.clone(),
             last_page: None,
@@ -134,6 +134,16 @@ impl DataMemory {
     /// The place of the line at this guest-physical address, if the first level has it marked as used.
     pub fn used_place(&self, physical: u64) -> Option<usize> {
         self.first.find_used(physical / LINE_BYTES)
+    }
+
+    /// True if the page at this guest-physical address is modelled: all are, unless one of several is. Lines of other
+    /// pages must not be accessed; they take no time.
+    #[inline]
+    pub fn models(&self, physical: u64) -> bool {
+        let sample = self.parameters.sample;
+        sample == 1
+            || ((physical >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32)
+                .is_multiple_of(sample.into())
     }
 
     /// Accesses a line.
@@ -194,7 +204,7 @@ impl DataMemory {
     /// which all moved lines occupied paths.
     fn prefetch(&mut self, access: &LineAccess, level: usize) -> (bool, u64) {
         let cost = self.shared.cost(level, self.parameters.cost_of(level));
-        self.shared.count(level);
+        self.shared.count(level, self.parameters.sample);
         let Some(site) = access.site else {
             // The rate of string instructions includes the second level.
             return (false, if level > 1 { cost.line_ticks } else { 0 });
@@ -216,6 +226,9 @@ impl DataMemory {
 
     /// Prefetches a line into the second level; returns the cost of moving it there.
     fn fetch(&mut self, line: u64) -> LineCost {
+        if !self.models(line * LINE_BYTES) {
+            return LineCost::default();
+        }
         let farther = &mut self.farther;
         let found = farther.iter().position(|level| level.holds(line));
         let level = found.unwrap_or(farther.len());
@@ -225,7 +238,7 @@ impl DataMemory {
         for nearer in &mut farther[..level] {
             nearer.insert(line);
         }
-        self.shared.count(level + 1);
+        self.shared.count(level + 1, self.parameters.sample);
         self.shared
             .cost(level + 1, self.parameters.cost_of(level + 1))
     }

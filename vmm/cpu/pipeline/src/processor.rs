@@ -143,9 +143,27 @@ pub struct MemoryParameters {
     pub prefetch: PrefetchParameters,
     /// Overlap of misses.
     pub overlap: OverlapParameters,
+    /// One page of so many is modelled, a power of two; 1 for all pages. Caches and buffers are smaller by this factor.
+    pub sample: u32,
 }
 
+/// The most pages of which one is modelled.
+pub const MOST_SAMPLE: u32 = 16;
+
 impl MemoryParameters {
+    /// The same for one page of `sample`, a power of two up to [`MOST_SAMPLE`]: smaller caches and buffers.
+    #[must_use]
+    pub fn sampled(mut self, sample: u32) -> Self {
+        for level in &mut self.levels {
+            level.bytes /= u64::from(sample);
+        }
+        let buffers = &mut self.translations;
+        buffers.first = (buffers.first / sample).max(1);
+        buffers.second = (buffers.second / sample).max(buffers.second_ways);
+        self.sample = sample;
+        self
+    }
+
     /// The cost of a line from level number `level`, from 0 on; from memory, if there are fewer.
     pub fn cost_of(&self, level: usize) -> LineCost {
         self.levels

@@ -21,6 +21,7 @@ pub struct SavedMemory {
     translations: [SavedSets; 2],
     streams: Vec<StreamEntry>,
     strides: Vec<StrideEntry>,
+    leads: Vec<(u64, bool)>,
     history: u64,
     shared: SharedPaths,
 }
@@ -34,6 +35,7 @@ impl DataMemory {
             translations: [0, 1].map(|number| self.translations[number].saved()),
             streams: self.prefetchers.streams.to_vec(),
             strides: self.prefetchers.strides.to_vec(),
+            leads: self.prefetchers.leads.to_vec(),
             history: self.history,
             shared: self.shared,
         }
@@ -45,7 +47,8 @@ impl DataMemory {
         let prefetchers = &mut self.prefetchers;
         let fits = saved.farther.len() == self.farther.len()
             && saved.streams.len() == prefetchers.streams.len()
-            && saved.strides.len() == prefetchers.strides.len();
+            && saved.strides.len() == prefetchers.strides.len()
+            && saved.leads.len() == prefetchers.leads.len();
         if !fits {
             return false;
         }
@@ -61,6 +64,7 @@ impl DataMemory {
         }
         prefetchers.streams.copy_from_slice(&saved.streams);
         prefetchers.strides.copy_from_slice(&saved.strides);
+        prefetchers.leads.copy_from_slice(&saved.leads);
         self.history = saved.history;
         self.shared = saved.shared;
         self.last_page = None;

@@ -50,14 +50,12 @@ pub(super) struct SharedPaths {
 }
 
 impl SharedPaths {
-    /// Counts a line from `level`.
+    /// Counts `lines` lines from `level`.
     #[inline]
-    pub(super) fn count(&mut self, level: usize) {
-        if let Some(lines) = level
-            .checked_sub(FIRST)
-            .and_then(|path| self.lines.get_mut(path))
-        {
-            *lines += 1;
+    pub(super) fn count(&mut self, level: usize, lines: u32) {
+        let path = level.checked_sub(FIRST);
+        if let Some(counted) = path.and_then(|path| self.lines.get_mut(path)) {
+            *counted += u64::from(lines);
         }
     }
 

@@ -45,6 +45,7 @@ fn parameters(lines: u32, strides: u32) -> MemoryParameters {
             hidden: 60,
             queue: 20,
         },
+        sample: 1,
     }
 }
 

@@ -222,7 +222,14 @@ impl Timing {
     pub fn warnings(&self) -> Vec<String> {
         let processor = self.processor.as_ref();
         let doubt = processor.and_then(|processor| processor.doubt());
-        doubt.into_iter().collect()
+        let sample = processor.map_or(1, |processor| processor.caches.sample);
+        let sampled = (self.has_memory && sample > 1).then(|| {
+            format!(
+                "nodes.timing.memory-sample = {sample}: one page of {sample} is modelled and stands for the others; times \
+                 in caches and memory are estimates"
+            )
+        });
+        doubt.into_iter().chain(sampled).collect()
     }
 }
 

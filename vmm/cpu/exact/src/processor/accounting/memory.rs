@@ -4,9 +4,10 @@
 //! changes nothing. For each place of the first level, the model knows the entries that its line has, so that they are
 //! cleared with the mark. `memory::misses` calls this.
 
+use belljar_cpu::PAGE_SIZE;
 use belljar_pipeline::memory::{
-    DataMemory, LineAccess, LineFound, MissMoment, MissTime, MovedLines, SavedMemory, SharedCaches,
-    TimeSpent,
+    DataMemory, LINE_BYTES, LineAccess, LineFound, MissMoment, MissTime, MovedLines, SavedMemory,
+    SharedCaches, TimeSpent,
 };
 use belljar_pipeline::processor::MemoryParameters;
 use belljar_translate::context::{LineFilter, WideLines};
@@ -40,7 +41,12 @@ pub(crate) struct MemoryModel {
     worst: i64,
     /// For each place of the first level and each table, the index of the line's entry plus one.
     entries: Box<[[u16; TABLES]]>,
+    /// For each table, the places of pages that are not modelled and whose lines it has, as a mask.
+    pages: [u64; TABLES],
 }
+
+/// Lines of a page, and pages of a table.
+const PAGE_LINES: usize = 64;
 
 impl MemoryModel {
     /// The model of the next core of a node.
@@ -51,6 +57,7 @@ impl MemoryModel {
             spent: TimeSpent::default(),
             worst: bounded(memory.worst()),
             entries: vec![[0; TABLES]; memory.first_places()].into(),
+            pages: [0; TABLES],
             parameters: parameters.clone(),
             memory,
         }
@@ -62,9 +69,15 @@ impl MemoryModel {
         self.worst
     }
 
+    /// True if the page at this guest-physical address is modelled.
+    #[inline]
+    pub(crate) fn models(&self, physical: u64) -> bool {
+        self.memory.models(physical)
+    }
+
     /// The most ticks that an access to the line at this guest-physical address takes. Changes nothing.
     pub(crate) fn most(&self, physical: u64) -> i64 {
-        match self.memory.is_near(physical) {
+        match !self.models(physical) || self.memory.is_near(physical) {
             true => 0,
             false => self.worst,
         }
@@ -72,7 +85,8 @@ impl MemoryModel {
 
     /// The place of a line that the first level has marked as used.
     pub(crate) fn place(&self, physical: u64) -> Option<usize> {
-        self.memory.used_place(physical)
+        self.models(physical)
+            .then(|| self.memory.used_place(physical))?
     }
 
     /// Accesses a line, and clears the entries of lines that are no longer marked. Returns the line's place, and the
@@ -131,8 +145,34 @@ impl MemoryModel {
         table.fill(linear, host);
     }
 
+    /// Lets translated code access all lines of the page at `linear`, which is not modelled, at host address `host`.
+    pub(crate) fn show_page(
+        &mut self,
+        linear: u64,
+        host: u64,
+        user: bool,
+        write: bool,
+        tables: &mut Tables,
+    ) {
+        let number = usize::from(user) * 2 + usize::from(write);
+        let table = &mut tables.as_flattened_mut()[number];
+        let start = linear & !(PAGE_SIZE - 1);
+        self.pages[number] |= 1 << (LineFilter::Wide.index(start) / PAGE_LINES);
+        for line in 0..PAGE_LINES as u64 {
+            table.fill(start + line * LINE_BYTES, host + line * LINE_BYTES);
+        }
+    }
+
     /// Clears all entries.
     pub(crate) fn hide_all(&mut self, tables: &mut Tables) {
+        for (table, pages) in tables.as_flattened_mut().iter_mut().zip(&mut self.pages) {
+            let mut left = std::mem::take(pages);
+            while left != 0 {
+                let first = left.trailing_zeros() as usize * PAGE_LINES;
+                left &= left - 1;
+                (first..first + PAGE_LINES).for_each(|index| table.forget(index));
+            }
+        }
         for each in &mut self.entries {
             for (table, entry) in tables.as_flattened_mut().iter_mut().zip(each) {
                 if let Some(index) = std::mem::take(entry).checked_sub(1) {

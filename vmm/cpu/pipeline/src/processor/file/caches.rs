@@ -147,6 +147,7 @@ impl Limits<'_> {
                 hidden: self.within("overlap.hidden", overlap.hidden, 0, 10_000)?,
                 queue: self.within("overlap.queue", overlap.queue, 0, 10_000)?,
             },
+            sample: 1,
         })
     }
 
