@@ -149,3 +149,6 @@ impl MemoryParameters {
         one * u64::from(self.sample)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,11 +42,12 @@ pub(crate) struct MemoryModel {
     /// For each place of the first level and each table, the index of the line's entry plus one.
     entries: Box<[[u16; TABLES]]>,
     /// For each table, the places of pages that are not modelled and whose lines it has, as a mask.
-    pages: [u64; TABLES],
+    pages: [[u64; WORDS]; TABLES],
 }
 
 /// Lines of a page, and pages of a table.
 const PAGE_LINES: usize = 64;
+const WORDS: usize = LineFilter::Wide.entries() / PAGE_LINES / 64;
 
 impl MemoryModel {
     /// The model of the next core of a node.
@@ -57,7 +58,7 @@ impl MemoryModel {
             spent: TimeSpent::default(),
             worst: bounded(memory.worst()),
             entries: vec![[0; TABLES]; memory.first_places()].into(),
-            pages: [0; TABLES],
+            pages: [[0; WORDS]; TABLES],
             parameters: parameters.clone(),
             memory,
         }
@@ -157,7 +158,8 @@ impl MemoryModel {
         let number = usize::from(user) * 2 + usize::from(write);
         let table = &mut tables.as_flattened_mut()[number];
         let start = linear & !(PAGE_SIZE - 1);
-        self.pages[number] |= 1 << (LineFilter::Wide.index(start) / PAGE_LINES);
+        let page = LineFilter::Wide.index(start) / PAGE_LINES;
+        self.pages[number][page / 64] |= 1 << (page % 64);
         for line in 0..PAGE_LINES as u64 {
             table.fill(start + line * LINE_BYTES, host + line * LINE_BYTES);
         }
@@ -166,11 +168,13 @@ impl MemoryModel {
     /// Clears all entries.
     pub(crate) fn hide_all(&mut self, tables: &mut Tables) {
         for (table, pages) in tables.as_flattened_mut().iter_mut().zip(&mut self.pages) {
-            let mut left = std::mem::take(pages);
-            while left != 0 {
-                let first = left.trailing_zeros() as usize * PAGE_LINES;
-                left &= left - 1;
-                (first..first + PAGE_LINES).for_each(|index| table.forget(index));
+            for (word, left) in pages.iter_mut().enumerate() {
+                while *left != 0 {
+                    let page = word * 64 + left.trailing_zeros() as usize;
+                    *left &= *left - 1;
+                    let first = page * PAGE_LINES;
+                    (first..first + PAGE_LINES).for_each(|index| table.forget(index));
+                }
             }
         }
         for each in &mut self.entries {
