@@ -285,6 +285,16 @@ mod tests {
     }
 
     #[test]
+    fn a_processor_that_was_never_measured_has_a_warning() {
+        let model = timing("timing.processor = \"zen3\"").unwrap().unwrap();
+        assert!(describe(&model).contains("), not measured"));
+        let warnings = model.warnings();
+        assert!(warnings[0].contains("nobody measured the processor file zen3"));
+        let refused = timing("level = \"x86-64-v4\"\ntiming.processor = \"zen3\"").unwrap_err();
+        assert!(refused.contains("nodes.level is x86-64-v4"), "{refused}");
+    }
+
+    #[test]
     fn a_sample_of_pages_has_smaller_caches_and_a_warning() {
         let model = timing("timing = { processor = \"zen5\", memory-sample = 8 }")
             .unwrap()
@@ -305,6 +315,7 @@ mod tests {
         assert!(text.contains("one page of 8 is modelled"), "{text}");
         let warnings = model.warnings();
         assert!(warnings[0].contains("memory-sample = 8"), "{warnings:?}");
+        assert!(text.contains("), one page of 8,"), "{text}");
         let all = timing("timing = { processor = \"zen5\", memory-sample = 1 }");
         let all = all.unwrap().unwrap();
         assert!(all.warnings().is_empty());

@@ -239,9 +239,13 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// The name and the hash, as results state them.
+    /// The name and the hash, as results state them, and the sample of its pages if not all are modelled.
     pub fn identity(&self) -> String {
-        format!("{} ({:016x})", self.name, self.digest)
+        let whole = format!("{} ({:016x})", self.name, self.digest);
+        match self.caches.sample {
+            1 => whole,
+            sample => format!("{whole}, one page of {sample}"),
+        }
     }
 
     /// The warning of results under a processor that was never measured.
