@@ -147,7 +147,7 @@ pub struct MemoryParameters {
     pub sample: u32,
 }
 
-/// The most pages of which one is modelled.
+/// The largest sample: one page of so many.
 pub const MOST_SAMPLE: u32 = 16;
 
 impl MemoryParameters {

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::processor::Processor;
 
-    /// Two cores have a third level together: its path has their lines, and that of memory those of all cores.
+    /// Two cores share a third level and its path. All cores share the path of memory.
     #[test]
     fn cores_of_a_shared_level_share_its_path() {
         let mut parameters = Processor::built_in("zen5").unwrap().caches;

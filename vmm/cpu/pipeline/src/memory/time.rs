@@ -11,7 +11,7 @@ use super::LineFound;
 use crate::TICKS_PER_CYCLE;
 use crate::processor::MemoryParameters;
 
-/// Lines of a page, of which one of several is modelled.
+/// Lines of a page that a sample selects.
 const PAGE_LINES: u64 = 64;
 
 /// The circumstances of an access.

@@ -4,7 +4,7 @@ use super::super::{DataMemory, LINE_BYTES, LineAccess};
 use super::*;
 use crate::processor::{PrefetchParameters, Processor};
 
-/// Levels of 8, 32 and 128 KiB, of which two cores share the last; nothing is prefetched.
+/// Levels of 8, 32 and 128 KiB. Two cores share the last one; nothing is prefetched.
 fn parameters() -> MemoryParameters {
     let mut parameters = Processor::built_in("zen5").unwrap().caches;
     parameters.levels.truncate(3);

@@ -43,8 +43,8 @@ fn a_miss_waits_for_those_that_it_stands_for() {
     }
 }
 
-/// A line of 5.5 cycles occupies the path for 44; accesses wait beyond the queue of 150 cycles and the lines of a page,
-/// of which seven are other pages' for each.
+/// A line of 5.5 cycles occupies the path for 44. Accesses wait if the path is behind by more than the queue of 150
+/// cycles and the lines of seven pages.
 #[test]
 fn a_moved_line_occupies_the_path_for_those_that_it_stands_for() {
     let parameters = parameters(8);

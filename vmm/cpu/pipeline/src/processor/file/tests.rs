@@ -108,16 +108,6 @@ fn a_wrong_value_is_named_with_file_key_value_and_limit() {
         ),
         ("name = \"zen5\"", "name = 5", "name"),
         (
-            "miss-ticks = 3700, cores = 8",
-            "miss-ticks = 3700, cores = 0",
-            "caches.l3.cores = 0 is out of range (1 to 1024)",
-        ),
-        (
-            "miss-ticks = 1400 }",
-            "miss-ticks = 1400, cores = 2 }",
-            "caches.l2.cores = 2 is out of range (1 to 1)",
-        ),
-        (
             "l1d = { kib = 48,",
             "l1d = { kib = 50,",
             "caches.l1d.kib = 50 in 12 ways has no power of two of sets",
@@ -173,6 +163,16 @@ fn levels_and_shared_paths_have_limits() {
             "p.toml: level = 5 is out of range (1 to 4)",
         ),
         ("level = 4", "", "level"),
+        (
+            "miss-ticks = 3700, cores = 8",
+            "miss-ticks = 3700, cores = 0",
+            "caches.l3.cores = 0 is out of range (1 to 1024)",
+        ),
+        (
+            "miss-ticks = 1400 }",
+            "miss-ticks = 1400, cores = 2 }",
+            "caches.l2.cores = 2 is out of range (1 to 1)",
+        ),
         (
             "shared-ticks = 3300",
             "shared-ticks = 5501",
