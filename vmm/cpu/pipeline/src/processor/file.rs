@@ -11,8 +11,11 @@ use serde::Deserialize;
 
 /// Caches, translation buffers, prefetchers and overlap.
 mod caches;
+/// The key `measured`.
+mod measured;
 
 use caches::{CachesTable, OverlapTable, PrefetchTable, TlbTable};
+use measured::{Measured, measured};
 
 use super::{ClassCost, Core, Memory, Processor, Text};
 use crate::class::{PortGroup, UopClass};
@@ -174,28 +177,6 @@ struct ClassTable {
 
 fn one() -> u32 {
     1
-}
-
-/// `measured`.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Measured {
-    Where(String),
-    Whether(bool),
-}
-
-/// Origin and date of a measurement; `None` for `false`.
-fn measured(file: &str, value: Measured) -> Result<Option<String>, ProcessorError> {
-    match value {
-        Measured::Where(text) => Ok(Some(text)),
-        Measured::Whether(false) => Ok(None),
-        Measured::Whether(true) => Err(ProcessorError::Syntax {
-            file: file.to_owned(),
-            reason:
-                "measured = true names no measurement; write where and when as a text, or false"
-                    .to_owned(),
-        }),
-    }
 }
 
 /// FNV-1a of a text.
