@@ -18,7 +18,16 @@ use crate::records::source::Source;
 /// Returns the errors of `out`.
 pub fn write(source: &mut Source, out: &mut dyn Write) -> io::Result<()> {
     let mut known = BTreeSet::new();
-    write!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    write!(out, "{{\"displayTimeUnit\":\"ns\",")?;
+    let processors = source.header().processors();
+    if !processors.is_empty() {
+        write!(
+            out,
+            "\"otherData\":{},",
+            json!({ "processors": processors })
+        )?;
+    }
+    write!(out, "\"traceEvents\":[")?;
     let mut first = true;
     while let Some(call) = source.next_call() {
         for line in lines(source, &call, known.insert(call.process)) {

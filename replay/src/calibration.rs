@@ -72,6 +72,15 @@ impl Calibration {
         self.residuals.get(thread).map_or(&[], Vec::as_slice)
     }
 
+    /// Multiplies the residuals by `factor`: those of other processors.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        for residual in self.residuals.iter_mut().flatten() {
+            *residual = (*residual as f64 * factor) as i64;
+        }
+        self
+    }
+
     /// True if the network lost frames during the calibration.
     pub fn is_lossy(&self) -> bool {
         self.lost > 0
@@ -140,4 +149,46 @@ fn moves_data(call: &Call) -> bool {
         CallKind::Init | CallKind::Finalize
     );
     call.operations > 0 && !ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_program::Conditions;
+
+    /// On processors that take 1.5 times as long, own work between calls and in them does; the duration of calls in the
+    /// trace stays.
+    #[test]
+    fn work_of_another_processor_is_scaled_between_calls_and_in_them() {
+        let call = |before, inside| Call {
+            function: 0,
+            operations: 0,
+            count: 1,
+            before,
+            inside,
+        };
+        let thread = Thread {
+            start: 7,
+            calls: vec![call(100, 40), call(200, 60)],
+            conditions: vec![Conditions {
+                work: 50,
+                ..Conditions::default()
+            }],
+            ..Thread::default()
+        };
+        let program = Program {
+            threads: vec![thread],
+            ..Program::default()
+        };
+        let own = Calibration::own(&program).scaled(1.5);
+        assert_eq!(own.of_thread(0), [60, 90]);
+        assert_eq!(
+            Calibration::of(vec![vec![-10]]).scaled(1.5).of_thread(0),
+            [-15]
+        );
+        let scaled = program.with_work_scaled(1.5);
+        let thread = &scaled.threads[0];
+        assert_eq!(thread.calls, [call(150, 40), call(300, 60)]);
+        assert_eq!((thread.start, thread.conditions[0].work), (7, 75));
+    }
 }

@@ -25,6 +25,8 @@ mod engine;
 mod hosts;
 /// `cargo xtask bench kvm`: the costs of the kvm engine on this host's virtualisation.
 mod kvm;
+/// Linpack on one node, for `kvm` and `realism`.
+mod linpack;
 /// `cargo xtask bench observing`: the costs of call sites and profiles.
 mod observing;
 /// Charts as SVG.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use belljar_exact::Timing;
 use belljar_fabric::{Fabric, LinkStatistics};
 use belljar_sim::figures::{counted as number_of, counted_as, decimal};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -165,6 +166,7 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     let of_nodes = run.reports().iter().flat_map(NodeReport::warnings);
     let mut warnings: Vec<String> = of_nodes.cloned().collect();
     warnings.extend(plan.network_warnings.iter().cloned());
+    warnings.extend(model_warnings(plan));
     if plan.slurm.is_some() && plan.nodes > 1 {
         let images = plan.images.iter().map(|of| &of.image);
         warnings.extend(shared_folder::warning(images));
@@ -339,6 +341,14 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
     }
     let _ = writeln!(text, "run directory: {}", directory.display());
     text
+}
+
+/// Warnings about the time models of a plan.
+fn model_warnings(plan: &Plan) -> Vec<String> {
+    let timings = plan.kinds().iter().filter_map(|kind| kind.timing.as_ref());
+    let mut all: Vec<String> = timings.flat_map(Timing::warnings).collect();
+    all.dedup();
+    all
 }
 
 /// The processors that the nodes' time models have, each once.

@@ -11,7 +11,7 @@ use crate::scenario::quantity::Bytes;
 
 /// A time model.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TimingTable {
     /// Cycles by class of instructions. Absent classes have their defaults; without this table every
     /// instruction costs `cycles-per-instruction`.
@@ -21,6 +21,9 @@ pub struct TimingTable {
     pub processor: Option<String>,
     /// False if only the core of the processor is modelled: all accesses then hit the first level.
     pub memory: Option<bool>,
+    /// One page of so many is modelled in the processor's caches and stands for the others: 1, 2, 4, 8 or 16. The default
+    /// is 1, all pages; more are faster and less exact.
+    pub memory_sample: Option<u32>,
     /// Caches; not modelled when absent. Not with `processor`, which has its own.
     pub caches: Option<CachesTable>,
 }

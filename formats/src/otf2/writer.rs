@@ -34,6 +34,8 @@ use crate::records::source::Source;
 use crate::records::{ExportError, failed};
 
 /// The version of the library that defines this format.
+/// The property of an archive with the processors that the run modelled.
+const PROCESSORS: &str = "BELLJAR::PROCESSORS";
 const VERSION: [u8; 3] = [3, 0, 0];
 /// Versions of the anchor and of the records.
 const ANCHOR_FORMAT: u8 = 3;
@@ -149,8 +151,18 @@ fn anchor(
         bytes.extend_from_slice(text.as_bytes());
         bytes.push(0);
     }
-    // No properties, identifier, snapshots or thumbnails.
-    bytes.extend_from_slice(&[0; 4 + 8 + 4 + 4]);
+    // A property has a name and a value.
+    let processors = content.header.processors();
+    bytes.extend_from_slice(&u32::from(!processors.is_empty()).to_le_bytes());
+    if !processors.is_empty() {
+        let value = processors.join(", ").replace('\0', " ");
+        for text in [PROCESSORS, &value] {
+            bytes.extend_from_slice(text.as_bytes());
+            bytes.push(0);
+        }
+    }
+    // No identifier, snapshots or thumbnails.
+    bytes.extend_from_slice(&[0; 8 + 4 + 4]);
     bytes.extend_from_slice(&[2, 1, 0]);
     fs::write(path, bytes).map_err(failed(path))
 }

@@ -47,6 +47,25 @@ fn events(text: &str) -> impl Iterator<Item = (&str, u64, u64, &str)> {
     })
 }
 
+/// The anchor names the modelled processor, for OTF2's own reader and for the import.
+#[test]
+fn an_archive_has_the_modelled_processor_as_a_property() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = crate::program::small_on(folder.path(), "zen5 (01)");
+    let mut source = Source::open(&trace).expect("a trace");
+    let out = folder.path().join("otf2");
+    otf2::write(&mut source, &out).expect("it is written");
+    let anchor = std::fs::read(out.join("traces.otf2")).expect("an anchor");
+    let property = b"\x01\0\0\0BELLJAR::PROCESSORS\0zen5 (01)\0";
+    assert!(anchor.windows(property.len()).any(|part| part == property));
+    let plain = crate::program::small(folder.path());
+    let mut source = Source::open(&plain).expect("a trace");
+    let out = folder.path().join("plain");
+    otf2::write(&mut source, &out).expect("it is written");
+    let anchor = std::fs::read(out.join("traces.otf2")).expect("an anchor");
+    assert!(!anchor.windows(7).any(|part| part == b"BELLJAR"));
+}
+
 #[test]
 fn all_kinds_of_records_are_as_the_calls_were() {
     let folder = tempfile::tempdir().expect("a folder");

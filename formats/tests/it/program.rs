@@ -55,6 +55,14 @@ pub(crate) fn small(folder: &Path) -> PathBuf {
     written(folder, &header, calls().into_iter())
 }
 
+/// The same of a run that modelled a processor.
+pub(crate) fn small_on(folder: &Path, processor: &str) -> PathBuf {
+    let rate = Frequency::from_hz(2_000_000_000).expect("a frequency");
+    let header = TraceHeader::new("small", &[rate, rate]);
+    let header = header.with_processors(&[processor.to_owned()]);
+    written(folder, &header, calls().into_iter())
+}
+
 /// Returns its calls: a rank for each node, in the order of their returns.
 pub(crate) fn calls() -> Vec<Event> {
     let mut calls = Vec::new();

@@ -109,6 +109,21 @@ fn perfetto_has_what_is_cancelled_unknown_or_never_ends() {
 }
 
 #[test]
+fn json_has_the_modelled_processor_of_a_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let of = |trace: &std::path::Path| {
+        let mut out = Vec::new();
+        let mut source = Source::open(trace).expect("a trace");
+        chrome::write(&mut source, &mut out).expect("it is written");
+        serde_json::from_slice::<Value>(&out).expect("JSON")["otherData"].clone()
+    };
+    let modelled = crate::program::small_on(folder.path(), "zen5 (01)");
+    assert_eq!(of(&modelled)["processors"][0], "zen5 (01)");
+    let plain = crate::program::small(folder.path());
+    assert_eq!(of(&plain), Value::Null);
+}
+
+#[test]
 fn json_has_calls_to_the_picosecond_and_flows_with_two_ends() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = crate::program::stencil(folder.path(), 20);

@@ -40,6 +40,23 @@ pub struct Program {
     pub unknown: Unknown,
 }
 
+impl Program {
+    /// Multiplies the threads' own work between calls by `factor`: the work of other processors.
+    #[must_use]
+    pub fn with_work_scaled(mut self, factor: f64) -> Self {
+        let scaled = |work: u64| (work as f64 * factor) as u64;
+        for thread in &mut self.threads {
+            for call in &mut thread.calls {
+                call.before = scaled(call.before);
+            }
+            for conditions in &mut thread.conditions {
+                conditions.work = scaled(conditions.work);
+            }
+        }
+        self
+    }
+}
+
 /// A call that never returned in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Unfinished {

@@ -222,3 +222,34 @@ fn a_modelled_processor_repeats_and_is_named() {
         assert!(failed.stderr.contains(refused), "{key}: {}", failed.stderr);
     }
 }
+
+/// Processors of a node that share a cache, under a file from documents and a sample of pages: the same run on one thread
+/// and on two, with the warnings of both.
+#[test]
+fn a_processor_from_documents_and_a_sample_of_pages_repeat_and_warn() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 sweep 8 2000");
+    let model = "nodes.timing={ processor = \"zen4\", memory-sample = 8 }";
+    let run = |out: &str, threads: &str| {
+        let more = [
+            "--threads",
+            threads,
+            "--set",
+            model,
+            "--set",
+            "nodes.vcpus=2",
+        ];
+        dir.run(&scenario, out, &more).success()
+    };
+    let one = run("one", "1");
+    one.assert_same(&run("two", "2"));
+    let warnings = one.summary()["warnings"].to_string();
+    for expected in [
+        "nobody measured the processor file zen4",
+        "nodes.timing.memory-sample = 8",
+    ] {
+        assert!(warnings.contains(expected), "{warnings}");
+    }
+    let named = one.summary()["processors"][0].to_string();
+    assert!(named.contains("), one page of 8"), "{named}");
+}

@@ -166,10 +166,10 @@ pub trait Vcpu {
         None
     }
 
-    /// Begins a span of shared paths at cycle `now`, after one in which all of the node's processors together moved
-    /// `total` lines over each: lines cost more if they did not fit.
-    fn share_paths(&mut self, now: Cycles, total: &[u64; SHARED_PATHS]) {
-        let _ = (now, total);
+    /// Begins a span of shared paths at cycle `now`. `moved` has the lines that each of the node's processors moved over
+    /// each path in the last one: lines cost more if they did not fit.
+    fn share_paths(&mut self, now: Cycles, moved: &[[u64; SHARED_PATHS]]) {
+        let _ = (now, moved);
     }
 
     /// Answers the last `PioRead`, `MmioRead` or `MsrRead` exit.

@@ -4,7 +4,7 @@
 //! events are handled before an instruction that begins at their cycle. Owners of nodes call
 //! `run_until`, `run_ahead` and `pause_at`.
 
-use belljar_cpu::{Cycles, Exit, SHARED_PATHS};
+use belljar_cpu::{Cycles, Exit};
 use belljar_devices::Moment;
 use belljar_devices::apic::StartSignal;
 use belljar_sim::{Span, Time};
@@ -151,20 +151,18 @@ impl Node {
         fits
     }
 
-    /// Ends the span of the paths that processors share: the lines that all of them moved in it determine the cost of
-    /// lines in the next one.
+    /// Ends the span of the paths that processors share: the lines that they moved in it determine the cost of lines in
+    /// the next one.
     fn share_paths(&mut self, now: Cycles) {
-        let mut total = [0; SHARED_PATHS];
-        for processor in &self.processors {
-            let Some(used) = processor.vcpu.path_use() else {
-                return;
-            };
-            for (total, lines) in total.iter_mut().zip(used.lines) {
-                *total += lines;
-            }
-        }
+        let used = self.processors.iter().map(|one| one.vcpu.path_use());
+        let Some(moved) = used
+            .map(|used| Some(used?.lines))
+            .collect::<Option<Vec<_>>>()
+        else {
+            return;
+        };
         for processor in &mut self.processors {
-            processor.vcpu.share_paths(now, &total);
+            processor.vcpu.share_paths(now, &moved);
         }
     }
 

@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
+use super::linpack::{self, Bare};
 use super::{Bench, median, timed};
 
 /// Order of the matrix, for about ten thousand million floating-point operations: a second
@@ -75,16 +76,17 @@ fn traced_call(line: &str) -> Option<String> {
 }
 
 fn measure(bench: &Bench, engine: &str, runs: usize, rows: &mut KvmMeasurements) -> Result<()> {
-    let matrix = matrix(bench)?;
-    let bare = Bare::unpack(bench, &matrix)?;
+    let work = bench.folder.join("bare");
+    let matrix = linpack::input(&work, ORDER)?;
+    let bare = Bare::unpack(bench)?;
     let nothing = scenario(bench, engine, "true", &matrix)?;
-    let linpack = scenario(bench, engine, "xhpl | grep PASSED", &matrix)?;
+    let hpl = scenario(bench, engine, "xhpl | grep PASSED", &matrix)?;
     let (mut boots, mut ratios) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let boot = bench.time_run(&nothing)?;
-        let guest = bench.time_run(&linpack)? - boot;
+        let guest = bench.time_run(&hpl)? - boot;
         boots.push(boot);
-        ratios.push(guest / bare.time()?);
+        ratios.push(guest / timed(&mut bare.command(None, KERNELS, &work)?)?);
     }
     rows.boot = Some(format!("{:.2} s", median(&mut boots)));
     rows.linpack = Some(format!("{:.2}", median(&mut ratios)));
@@ -105,21 +107,6 @@ fn overrun(run: &Path) -> Result<Option<String>> {
     Ok(both.map(|(mean, worst)| format!("{:.1} us, {:.1} us", mean / 1e3, worst / 1e3)))
 }
 
-/// The input of Linpack: one process, [`ORDER`].
-fn matrix(bench: &Bench) -> Result<PathBuf> {
-    let input = fs::read_to_string(crate::root().join("scenarios/hpl/HPL.dat"))?;
-    let line = |line: &str| match line.split_whitespace().last() {
-        Some("Ns") => format!("{ORDER} Ns"),
-        Some("Ps") => "1 Ps".to_owned(),
-        Some("Qs") => "1 Qs".to_owned(),
-        _ => line.to_owned(),
-    };
-    let lines: Vec<String> = input.lines().map(line).collect();
-    let path = bench.folder.join("HPL.dat");
-    fs::write(&path, lines.join("\n") + "\n")?;
-    Ok(path)
-}
-
 /// One booted node that runs `command`.
 fn scenario(bench: &Bench, engine: &str, command: &str, matrix: &Path) -> Result<PathBuf> {
     let recipe = crate::root().join("images/bookworm-mpich.toml");
@@ -134,50 +121,4 @@ fn scenario(bench: &Bench, engine: &str, command: &str, matrix: &Path) -> Result
     );
     fs::write(&path, text)?;
     Ok(path)
-}
-
-/// Linpack natively on the host.
-struct Bare {
-    root: PathBuf,
-    work: PathBuf,
-}
-
-impl Bare {
-    /// Unpacks the image's files.
-    fn unpack(bench: &Bench, matrix: &Path) -> Result<Self> {
-        let root = bench.folder.join("root");
-        let unpacked = Command::new("fsck.erofs")
-            .arg(format!("--extract={}", root.display()))
-            .args(["--no-preserve-owner", "--no-preserve-perms"])
-            .arg(bench.image.join("root.erofs"))
-            .output()
-            .context("cannot start fsck.erofs, of the package erofs-utils")?;
-        if !unpacked.status.success() {
-            bail!(
-                "fsck.erofs cannot unpack the image: {}",
-                String::from_utf8_lossy(&unpacked.stderr)
-            );
-        }
-        let work = bench.folder.join("bare");
-        fs::create_dir_all(&work)?;
-        fs::copy(matrix, work.join("HPL.dat"))?;
-        Ok(Self { root, work })
-    }
-
-    fn time(&self) -> Result<f64> {
-        let folders = [
-            "lib/x86_64-linux-gnu",
-            "usr/lib/x86_64-linux-gnu",
-            "usr/lib/x86_64-linux-gnu/openblas-serial",
-        ]
-        .map(|folder| self.root.join(folder));
-        let mut linpack = Command::new(folders[0].join("ld-linux-x86-64.so.2"));
-        linpack
-            .arg("--library-path")
-            .arg(std::env::join_paths(&folders)?)
-            .arg(self.root.join("usr/local/bin/xhpl"))
-            .env("OPENBLAS_CORETYPE", KERNELS)
-            .current_dir(&self.work);
-        timed(&mut linpack)
-    }
 }

@@ -7,12 +7,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use super::{Bench, median};
 use crate::shell::BuildProfile;
+
+/// Linpack.
+mod linpack;
 
 /// Kernels by the level of their guest, as in `bench engine`.
 const KERNELS: [(&str, &[&str]); 2] = [
@@ -102,9 +106,8 @@ pub(super) fn run(names: &[String]) -> Result<()> {
         .cloned()
         .collect();
     let known = |name: &&String| {
-        table
-            .iter()
-            .any(|(_, kernels)| kernels.contains(&name.as_str()))
+        let is_in = |(_, kernels): &(&str, &[&str])| kernels.contains(&name.as_str());
+        table.iter().any(is_in) || programs && *name == linpack::LINPACK
     };
     let kernels: Vec<&String> = names.iter().filter(known).collect();
     let others: Vec<&String> = names.iter().filter(|name| !known(name)).collect();
@@ -118,7 +121,8 @@ pub(super) fn run(names: &[String]) -> Result<()> {
         ),
     };
     let bench = Bench::prepared_with(BuildProfile::Dev)?;
-    compile(&bench, programs)?;
+    let defines: &[&str] = if programs { &["-DPROGRAMS"] } else { &[] };
+    compile_with(&bench, "driver", "driver.c", defines)?;
     let wanted = |name: &str| kernels.is_empty() || kernels.iter().any(|one| *one == name);
     let mut rows = Vec::new();
     for &(level, names) in table {
@@ -132,24 +136,30 @@ pub(super) fn run(names: &[String]) -> Result<()> {
             rows.push(compare(name, &native, &guest)?);
         }
     }
+    if programs && wanted(linpack::LINPACK) {
+        let [native, guest] = linpack::both(&bench, processor)?;
+        rows.push(compare(linpack::LINPACK, &native, &guest)?);
+    }
     print(processor, &rows);
     Ok(())
 }
 
-fn compile(bench: &Bench, programs: bool) -> Result<()> {
+/// Compiles a program of this bench into its folder.
+fn compile_with(bench: &Bench, name: &str, source: &str, defines: &[&str]) -> Result<()> {
     let root = crate::root();
+    let path = root.join("xtask/src/bench/realism").join(source);
     let status = Command::new("gcc")
         .args(["-O2", "-fno-math-errno", "-static", "-I"])
         .arg(root.join("images/programs"))
         .arg("-o")
-        .arg(bench.folder.join("driver"))
-        .arg(root.join("xtask/src/bench/realism/driver.c"))
-        .args(programs.then_some("-DPROGRAMS"))
+        .arg(bench.folder.join(name))
+        .arg(&path)
+        .args(defines)
         .arg("-lm")
         .status()
         .context("cannot start gcc")?;
     if !status.success() {
-        bail!("gcc cannot compile xtask/src/bench/realism/driver.c");
+        bail!("gcc cannot compile {}", path.display());
     }
     Ok(())
 }
@@ -171,14 +181,7 @@ fn in_guest(bench: &Bench, level: &str, processor: &str, names: &[&str]) -> Resu
     let recipe = crate::root().join("images/bookworm-mpich.toml");
     let driver = bench.folder.join("driver");
     let command = format!("./driver guest {GUEST_REPEATS} {}", names.join(" "));
-    let timing = match processor {
-        "none" => String::new(),
-        file => {
-            let file =
-                fs::canonicalize(file).map_or(file.to_owned(), |path| path.display().to_string());
-            format!(", timing = {{ processor = {file:?} }}")
-        }
-    };
+    let timing = timing(processor);
     let text = format!(
         "name = \"realism\"\nimage = {{ recipe = {recipe:?} }}\n\
          nodes = {{ count = 1, memory = \"1 GiB\", clock = \"1 GHz\", level = {level:?}{timing} }}\n\
@@ -186,10 +189,25 @@ fn in_guest(bench: &Bench, level: &str, processor: &str, names: &[&str]) -> Resu
          trace = {{ enabled = false, library = false }}\n"
     );
     fs::write(&path, text)?;
+    output_of(bench, &path)
+}
+
+/// The key of a scenario's nodes for a processor, after others.
+fn timing(processor: &str) -> String {
+    if processor == "none" {
+        return String::new();
+    }
+    let path = fs::canonicalize(processor);
+    let file = path.map_or(processor.to_owned(), |path| path.display().to_string());
+    format!(", timing = {{ processor = {file:?} }}")
+}
+
+/// The cycles that a run prints.
+fn output_of(bench: &Bench, path: &Path) -> Result<Cycles> {
     let out = bench.fresh_out();
     let output = Command::new(&bench.belljar)
         .arg("run")
-        .arg(&path)
+        .arg(path)
         .args(["--quiet", "--out"])
         .arg(&out)
         .output()?;

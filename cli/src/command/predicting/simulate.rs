@@ -65,6 +65,11 @@ pub(crate) struct SimulateArguments {
     /// Time between saved states, by the host's clock.
     #[arg(long, value_name = "TIME", default_value = "60 s", requires = "out")]
     checkpoint_every: Duration,
+    /// Processor of the traced runs' own work: a built-in name or a .toml file.
+    ///
+    /// It rescales the runs as in `belljar replay`; at level matrix the durations of jobs, with MPI calls as traced.
+    #[arg(long, value_name = "NAME")]
+    processor: Option<String>,
     /// Print the table as JSON.
     #[arg(long)]
     json: bool,
@@ -74,7 +79,7 @@ pub(crate) struct SimulateArguments {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct SimulationRow {
     values: Vec<(String, String)>,
-    /// Links and ports of the network without traffic.
+    /// Links and ports of the network without traffic, and the rescaling of own work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(flatten)]
@@ -85,7 +90,7 @@ struct SimulationRow {
 /// fit in memory.
 struct PendingCombination {
     values: Vec<(String, String)>,
-    /// Links and ports of the network without traffic.
+    /// As in the combination's row.
     warnings: Vec<String>,
     mix: Mix,
     jobs: Vec<Job>,
@@ -118,7 +123,7 @@ struct CombinationReader<'p> {
 /// `belljar simulate`.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<ExitCode> {
     let path = &arguments.mix;
-    let reading = CombinationReader::of(path)?;
+    let reading = CombinationReader::of(path, arguments.processor.as_deref())?;
     let all = reading.check()?;
     let results = arguments.out.as_deref();
     let results = results.map(|out| Results::open(out, path, arguments.resume));
@@ -192,11 +197,11 @@ impl NetworkWarnings {
 }
 
 impl<'p> CombinationReader<'p> {
-    fn of(path: &'p Path) -> Result<Self> {
+    fn of(path: &'p Path, processor: Option<&str>) -> Result<Self> {
         Ok(Self {
             path,
             all: combinations(path)?,
-            runs: Mutex::default(),
+            runs: Mutex::new((Runs::on_processor(processor), AllPlayed::new())),
             alone: Mutex::new(()),
         })
     }
@@ -237,8 +242,9 @@ impl<'p> CombinationReader<'p> {
         let mix = Mix::of(path, &combination)?;
         let (topology, settings) = mix.machine(path)?;
         mix.policies(&topology, &settings)?;
-        let warnings = networks.of(&mix, &topology, &settings)?;
+        let mut warnings = networks.of(&mix, &topology, &settings)?;
         let ((jobs, said), played) = self.jobs(&mix)?;
+        warnings.extend(self.rescaled(&jobs));
         let wanted = PendingCombination {
             played,
             warnings,
@@ -259,6 +265,14 @@ impl<'p> CombinationReader<'p> {
             TrafficLevel::Message => messages::all_played(&mut jobs, runs, played)?,
         };
         Ok(((jobs, said), played))
+    }
+
+    /// Warnings about the rescaled work of the jobs' runs.
+    fn rescaled(&self, jobs: &[Job]) -> Vec<String> {
+        let known = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .0
+            .warnings(jobs.iter().filter_map(|job| job.run).collect())
     }
 
     /// The combination of this number, already checked.

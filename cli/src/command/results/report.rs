@@ -277,6 +277,9 @@ fn outputs(directory: &Path) -> Vec<RunOutput> {
     outputs.collect()
 }
 
+/// The fact with the modelled processors, as the plan calls it.
+const PROCESSOR_FACT: &str = "processor";
+
 /// Properties of the run: its command, nodes and network.
 fn facts(run: &RunData, directory: Option<&Path>) -> Vec<(String, String)> {
     let plan = directory.map_or_else(String::new, |directory| text_of(&directory.join(PLAN_FILE)));
@@ -290,6 +293,15 @@ fn facts(run: &RunData, directory: Option<&Path>) -> Vec<(String, String)> {
             }
             (name, _) => facts.push((name.to_owned(), value.to_owned())),
         }
+    }
+    let modelled = run
+        .traced
+        .as_ref()
+        .map(|traced| &traced.statistics.processors);
+    if let Some(modelled) = modelled.filter(|modelled| !modelled.is_empty())
+        && !facts.iter().any(|(name, _)| name == PROCESSOR_FACT)
+    {
+        facts.push((PROCESSOR_FACT.to_owned(), modelled.join(", ")));
     }
     if let Some(summary) = &run.summary {
         facts.push(("ending".to_owned(), summary.ending.clone()));

@@ -80,6 +80,7 @@ fn prepared(run: &Path) -> Result<PathBuf> {
         calibration,
         costs,
         clocks,
+        rescaled: _,
     } = Calibrated::of_run(run)?;
     let job = PreparedJob::new(program, calibration, costs, clocks)?;
     let keep = || -> io::Result<()> {

@@ -11,7 +11,7 @@ use belljar_exact::{
     CacheLevel, CacheModel, CostClass, Costs, LEVEL_NAMES, TICKS_PER_CYCLE, Timing,
 };
 
-use belljar_pipeline::processor::{MemoryParameters, Processor};
+use belljar_pipeline::processor::{MOST_SAMPLE, MemoryParameters, Processor};
 
 use crate::plan::error::PlanError;
 use crate::scenario::quantity::Bytes;
@@ -25,15 +25,17 @@ pub(crate) fn resolve(nodes: &Nodes, folder: &Path) -> Result<Option<Timing>, Pl
         costs,
         processor,
         memory,
+        memory_sample,
         caches,
     }) = &nodes.timing
     else {
         return Ok(None);
     };
     let processor = match processor {
-        Some(name) => Some(Arc::new(modelled(nodes, name, folder)?)),
+        Some(name) => Some(modelled(nodes, name, folder)?),
         None => None,
     };
+    let processor = sampled(processor, *memory_sample, memory.unwrap_or(true))?.map(Arc::new);
     let costs = match costs {
         None => Costs::uniform((nodes.ratio() * f64::from(TICKS_PER_CYCLE)).round() as u32),
         Some(given) => {
@@ -65,6 +67,32 @@ pub(crate) fn resolve(nodes: &Nodes, folder: &Path) -> Result<Option<Timing>, Pl
         has_memory: processor.is_some() && memory.unwrap_or(true),
         processor,
     }))
+}
+
+/// The processor with one page of `sample` modelled, if its memory is.
+fn sampled(
+    processor: Option<Processor>,
+    sample: Option<u32>,
+    has_memory: bool,
+) -> Result<Option<Processor>, PlanError> {
+    let Some(sample) = sample else {
+        return Ok(processor);
+    };
+    let refused = |limits| PlanError::Range {
+        key: "nodes.timing.memory-sample",
+        value: sample.to_string(),
+        limits,
+    };
+    if !(sample.is_power_of_two() && sample <= MOST_SAMPLE) {
+        return Err(refused("1, 2, 4, 8 or 16"));
+    }
+    let Some(mut processor) = processor.filter(|_| has_memory) else {
+        return Err(refused(
+            "left out without nodes.timing.processor and its memory, of which it models a part",
+        ));
+    };
+    processor.caches = processor.caches.sampled(sample);
+    Ok(Some(processor))
 }
 
 /// The processor called `name`, which replaces all other costs of instructions.
@@ -136,7 +164,7 @@ pub(crate) fn describe(timing: &Timing) -> String {
             text,
             "processor  {}, {}",
             processor.identity(),
-            processor.measured
+            processor.measured.as_deref().unwrap_or("not measured")
         );
         if timing.has_memory {
             describe_memory(&processor.caches, &mut text);
@@ -164,7 +192,8 @@ fn describe_memory(memory: &MemoryParameters, text: &mut String) {
     let levels = memory.levels.iter().zip(["l1d", "l2", "l3", "l4"]);
     for (number, (level, name)) in levels.enumerate() {
         let head = if number == 0 { "caches" } else { "" };
-        let (size, ways, latency) = (Bytes(level.bytes), level.ways, level.cost.latency);
+        let bytes = level.bytes * u64::from(memory.sample);
+        let (size, ways, latency) = (Bytes(bytes), level.ways, level.cost.latency);
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
@@ -172,6 +201,9 @@ fn describe_memory(memory: &MemoryParameters, text: &mut String) {
         );
     }
     let _ = writeln!(text, "{:<10} memory {} cycles", "", memory.beyond.latency);
+    if memory.sample > 1 {
+        let _ = writeln!(text, "sample     one page of {} is modelled", memory.sample);
+    }
 }
 
 fn describe_caches(timing: &Timing, text: &mut String) {
@@ -253,6 +285,44 @@ mod tests {
     }
 
     #[test]
+    fn a_processor_that_was_never_measured_has_a_warning() {
+        let model = timing("timing.processor = \"zen3\"").unwrap().unwrap();
+        assert!(describe(&model).contains("), not measured"));
+        let warnings = model.warnings();
+        assert!(warnings[0].contains("nobody measured the processor file zen3"));
+        let refused = timing("level = \"x86-64-v4\"\ntiming.processor = \"zen3\"").unwrap_err();
+        assert!(refused.contains("nodes.level is x86-64-v4"), "{refused}");
+    }
+
+    #[test]
+    fn a_sample_of_pages_has_smaller_caches_and_a_warning() {
+        let model = timing("timing = { processor = \"zen5\", memory-sample = 8 }")
+            .unwrap()
+            .unwrap();
+        let caches = &model.processor.as_ref().unwrap().caches;
+        let sizes: Vec<u64> = caches
+            .levels
+            .iter()
+            .map(|level| level.bytes >> 10)
+            .collect();
+        assert_eq!(sizes, [6, 128, 1024, 2048]);
+        assert_eq!(
+            (caches.translations.first, caches.translations.second),
+            (12, 512)
+        );
+        let text = describe(&model);
+        assert!(text.contains("l1d 48 KiB in 12 ways"), "{text}");
+        assert!(text.contains("one page of 8 is modelled"), "{text}");
+        let warnings = model.warnings();
+        assert!(warnings[0].contains("memory-sample = 8"), "{warnings:?}");
+        assert!(text.contains("), one page of 8,"), "{text}");
+        let all = timing("timing = { processor = \"zen5\", memory-sample = 1 }");
+        let all = all.unwrap().unwrap();
+        assert!(all.warnings().is_empty());
+        assert_eq!(all, timing("timing.processor = \"zen5\"").unwrap().unwrap());
+    }
+
+    #[test]
     fn a_processor_of_a_lower_level_than_the_guest_is_refused() {
         let path = std::env::temp_dir().join(format!("belljar-{}.toml", std::process::id()));
         let text = belljar_pipeline::processor::BUILT_IN[0].1;
@@ -297,6 +367,22 @@ mod tests {
                 "nodes.timing.caches",
             ),
             ("timing = { memory = true }", "nodes.timing.memory"),
+            (
+                "timing = { memory-sample = 8 }",
+                "nodes.timing.memory-sample",
+            ),
+            (
+                "timing = { processor = \"zen5\", memory-sample = 3 }",
+                "nodes.timing.memory-sample is 3",
+            ),
+            (
+                "timing = { processor = \"zen5\", memory-sample = 32 }",
+                "1, 2, 4, 8 or 16",
+            ),
+            (
+                "timing = { processor = \"zen5\", memory = false, memory-sample = 8 }",
+                "nodes.timing.memory-sample",
+            ),
             ("timing.processor = \"zen9\"", "`zen9`"),
             ("timing.processor = \"mine.toml\"", "mine.toml"),
             (

@@ -4,8 +4,10 @@
 //! last mark was cleared: using such a line again changes nothing. Its state is a function of these accesses alone.
 //! `exact` calls it for guests' accesses; `time` turns misses into ticks.
 
-use crate::processor::{CacheParameters, LineCost, MemoryParameters};
+use crate::processor::{LineCost, MemoryParameters};
 
+/// Levels of caches.
+mod levels;
 /// Prefetchers.
 mod prefetch;
 /// The state as it is saved.
@@ -17,10 +19,12 @@ mod shared;
 /// The time of misses.
 mod time;
 
+pub use levels::SharedCaches;
 pub use saved::SavedMemory;
 pub use shared::{MovedLines, SHARED_PATHS};
 pub use time::{MissMoment, MissTime, TimeSpent};
 
+use levels::Level;
 use prefetch::Prefetchers;
 use sets::Sets;
 use shared::SharedPaths;
@@ -67,7 +71,12 @@ pub struct LineFound {
 #[derive(Debug)]
 pub struct DataMemory {
     parameters: MemoryParameters,
-    levels: Vec<Sets>,
+    /// The core's number in its node.
+    core: u32,
+    /// The first level.
+    first: Sets,
+    /// The levels after it.
+    farther: Vec<Level>,
     translations: [Sets; 2],
     prefetchers: Prefetchers,
     shared: SharedPaths,
@@ -78,17 +87,26 @@ pub struct DataMemory {
 }
 
 impl DataMemory {
-    /// Empty caches.
+    /// Empty caches of the only core of a node.
     pub fn new(parameters: &MemoryParameters) -> Self {
-        let level = |cache: &CacheParameters| Sets::new(cache.lines(), cache.ways);
+        Self::joined(parameters, &mut SharedCaches::default())
+    }
+
+    /// Empty caches of the next core of a node. All cores of the node must have the same parameters, and run one after
+    /// another.
+    pub fn joined(parameters: &MemoryParameters, shared: &mut SharedCaches) -> Self {
+        let (core, farther) = shared.join(parameters);
         let buffers = &parameters.translations;
+        let first = parameters.levels.first();
         Self {
-            levels: parameters.levels.iter().map(level).collect(),
+            core,
+            first: first.map_or_else(|| Sets::new(1, 1), Sets::of),
+            farther,
             translations: [
                 Sets::new(buffers.first, buffers.first),
                 Sets::new(buffers.second, buffers.second_ways),
             ],
-            prefetchers: Prefetchers::new(&parameters.prefetch),
+            prefetchers: Prefetchers::new(&parameters.prefetch, parameters.sample > 1),
             shared: SharedPaths::default(),
             parameters: parameters.clone(),
             last_page: None,
@@ -98,7 +116,7 @@ impl DataMemory {
 
     /// Number of places in the first level.
     pub fn first_places(&self) -> usize {
-        self.levels.first().map_or(0, Sets::places)
+        self.first.places()
     }
 
     /// Number of the first place of the set that contains `place` of the first level.
@@ -110,29 +128,35 @@ impl DataMemory {
 
     /// True if the first level has the line at this guest-physical address. Changes nothing.
     pub fn is_near(&self, physical: u64) -> bool {
-        let first = self.levels.first();
-        first.is_some_and(|first| first.find(physical / LINE_BYTES).is_some())
+        self.first.find(physical / LINE_BYTES).is_some()
     }
 
     /// The place of the line at this guest-physical address, if the first level has it marked as used.
     pub fn used_place(&self, physical: u64) -> Option<usize> {
-        let first = self.levels.first()?;
-        first.find_used(physical / LINE_BYTES)
+        self.first.find_used(physical / LINE_BYTES)
+    }
+
+    /// True if the page at this guest-physical address is modelled: all are, unless one of several is. Lines of other
+    /// pages must not be accessed; they take no time.
+    #[inline]
+    pub fn models(&self, physical: u64) -> bool {
+        let sample = self.parameters.sample;
+        sample == 1
+            || ((physical >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32)
+                .is_multiple_of(sample.into())
     }
 
     /// Accesses a line.
     pub fn access(&mut self, access: &LineAccess) -> LineFound {
         let line = access.line();
-        let Some((first, farther)) = self.levels.split_first_mut() else {
-            return LineFound::default();
-        };
-        if let Some(place) = first.touch(line) {
+        if let Some(place) = self.first.touch(line) {
             return LineFound {
                 place,
                 ..LineFound::default()
             };
         }
-        let filled = first.insert(line);
+        let filled = self.first.insert(line);
+        let farther = &mut self.farther;
         let found = farther
             .iter_mut()
             .position(|level| level.touch(line).is_some());
@@ -180,7 +204,7 @@ impl DataMemory {
     /// which all moved lines occupied paths.
     fn prefetch(&mut self, access: &LineAccess, level: usize) -> (bool, u64) {
         let cost = self.shared.cost(level, self.parameters.cost_of(level));
-        self.shared.count(level);
+        self.shared.count(level, self.parameters.sample);
         let Some(site) = access.site else {
             // The rate of string instructions includes the second level.
             return (false, if level > 1 { cost.line_ticks } else { 0 });
@@ -202,11 +226,11 @@ impl DataMemory {
 
     /// Prefetches a line into the second level; returns the cost of moving it there.
     fn fetch(&mut self, line: u64) -> LineCost {
-        let Some(farther) = self.levels.get_mut(1..) else {
+        if !self.models(line * LINE_BYTES) {
             return LineCost::default();
-        };
-        let holds = |level: &Sets| level.find(line).is_some();
-        let found = farther.iter().position(holds);
+        }
+        let farther = &mut self.farther;
+        let found = farther.iter().position(|level| level.holds(line));
         let level = found.unwrap_or(farther.len());
         if level == 0 {
             return LineCost::default();
@@ -214,7 +238,7 @@ impl DataMemory {
         for nearer in &mut farther[..level] {
             nearer.insert(line);
         }
-        self.shared.count(level + 1);
+        self.shared.count(level + 1, self.parameters.sample);
         self.shared
             .cost(level + 1, self.parameters.cost_of(level + 1))
     }
@@ -224,9 +248,11 @@ impl DataMemory {
         (self.shared.since, self.shared.lines)
     }
 
-    /// Begins the next span of shared paths at cycle `now`, after one in which all cores moved `total` lines.
-    pub fn share_paths(&mut self, now: u64, total: &MovedLines) {
-        self.shared.renew(&self.parameters, now, total);
+    /// Begins the next span of shared paths at cycle `now`. `moved` has the lines that each of the node's cores moved in
+    /// the last one.
+    pub fn share_paths(&mut self, now: u64, moved: &[MovedLines]) {
+        let total = shared::totals(&self.parameters, self.core, moved);
+        self.shared.renew(&self.parameters, now, &total);
     }
 
     /// The most ticks that an access to a line can take at present.

@@ -71,7 +71,7 @@ pub struct LineCost {
     pub line_ticks: u64,
     /// Ticks between two lines that are not, at addresses that do not depend on each other.
     pub miss_ticks: u64,
-    /// Ticks between two lines of all cores of a node together; zero if cores share no path.
+    /// Ticks between two lines of all cores that share the path together; zero if cores share no path.
     pub shared_ticks: u64,
 }
 
@@ -82,6 +82,8 @@ pub struct CacheParameters {
     pub bytes: u64,
     /// Its associativity.
     pub ways: u32,
+    /// Number of cores that have one together; `None` if each has its own.
+    pub cores: Option<u32>,
     /// The cost of its lines; nothing in the first level.
     pub cost: LineCost,
 }
@@ -141,9 +143,27 @@ pub struct MemoryParameters {
     pub prefetch: PrefetchParameters,
     /// Overlap of misses.
     pub overlap: OverlapParameters,
+    /// One page of so many is modelled, a power of two; 1 for all pages. Caches and buffers are smaller by this factor.
+    pub sample: u32,
 }
 
+/// The largest sample: one page of so many.
+pub const MOST_SAMPLE: u32 = 16;
+
 impl MemoryParameters {
+    /// The same for one page of `sample`, a power of two up to [`MOST_SAMPLE`]: smaller caches and buffers.
+    #[must_use]
+    pub fn sampled(mut self, sample: u32) -> Self {
+        for level in &mut self.levels {
+            level.bytes /= u64::from(sample);
+        }
+        let buffers = &mut self.translations;
+        buffers.first = (buffers.first / sample).max(1);
+        buffers.second = (buffers.second / sample).max(buffers.second_ways);
+        self.sample = sample;
+        self
+    }
+
     /// The cost of a line from level number `level`, from 0 on; from memory, if there are fewer.
     pub fn cost_of(&self, level: usize) -> LineCost {
         self.levels
@@ -196,8 +216,8 @@ pub struct Processor {
     pub name: String,
     /// The name or path by which it was loaded, for messages.
     pub origin: String,
-    /// Origin and date of the numbers.
-    pub measured: String,
+    /// Origin and date of the measurement; `None` if the numbers come from documents.
+    pub measured: Option<String>,
     /// The highest level of x86-64 whose instructions it has, from 1 to 4.
     pub level: u32,
     /// A hash of the file's text.
@@ -219,9 +239,24 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// The name and the hash, as results state them.
+    /// The name and the hash, as results state them, and the sample of its pages if not all are modelled.
     pub fn identity(&self) -> String {
-        format!("{} ({:016x})", self.name, self.digest)
+        let whole = format!("{} ({:016x})", self.name, self.digest);
+        match self.caches.sample {
+            1 => whole,
+            sample => format!("{whole}, one page of {sample}"),
+        }
+    }
+
+    /// The warning of results under a processor that was never measured.
+    pub fn doubt(&self) -> Option<String> {
+        let unmeasured = self.measured.is_none();
+        unmeasured.then(|| {
+            format!(
+                "nobody measured the processor file {}: its numbers are from documents, and its times are estimates",
+                self.name
+            )
+        })
     }
 
     /// The costs of a class.

@@ -17,12 +17,13 @@ use belljar_model::{Model, Traced, Values, learn, rounded};
 use belljar_program::Program;
 use belljar_replay::Calibration;
 use belljar_sim::figures::{counted, share};
+use belljar_trace::TRACE_FILE;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::command::output::show;
-use crate::command::predicting::replay::job::{JobArguments, Model as NetworkModel};
+use crate::command::predicting::replay::job::{Calibrated, Rescaled};
 
 /// Functions that are listed, at most.
 const LISTED: usize = 24;
@@ -34,6 +35,11 @@ pub(crate) struct FitArguments {
     /// The size of the problem is a number above 0 in any unit.
     #[arg(required = true, value_name = "DIR[=SIZE]")]
     runs: Vec<String>,
+    /// Processor of the own work: a built-in name or a .toml file.
+    ///
+    /// Each run is rescaled as in `belljar replay`, so the model is of that processor.
+    #[arg(long, value_name = "NAME")]
+    processor: Option<String>,
     /// Write the model to this file.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -48,6 +54,8 @@ struct FitRun {
     trace: PathBuf,
     program: Program,
     calibration: Calibration,
+    /// Its work on another processor.
+    rescaled: Option<Rescaled>,
     size: f64,
 }
 
@@ -56,7 +64,7 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
     let runs: Vec<FitRun> = arguments
         .runs
         .iter()
-        .map(|word| run(word))
+        .map(|word| run(word, arguments.processor.as_deref()))
         .collect::<Result<_>>()?;
     let traced = runs.iter().map(|run| Traced {
         trace: &run.trace,
@@ -66,8 +74,21 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
     });
     let traced: Vec<Traced<'_>> = traced.collect();
     let largest = runs.iter().max_by_key(|run| run.program.processes.len());
-    let scenario = largest.map(|run| scenario_of(&run.directory)).transpose()?;
-    let model = learn(&traced, scenario)?;
+    let scenario = largest.map(|run| {
+        let modelled = run.rescaled.as_ref().is_some_and(|found| found.modelled);
+        let processor = arguments.processor.as_deref().filter(|_| modelled);
+        scenario_of(&run.directory, processor)
+    });
+    let mut model = learn(&traced, scenario.transpose()?)?;
+    for warning in runs
+        .iter()
+        .filter_map(|run| run.rescaled.as_ref())
+        .flat_map(|found| &found.warnings)
+    {
+        if !model.warnings.contains(warning) {
+            model.warnings.push(warning.clone());
+        }
+    }
     write_file(&arguments.out, model.save()?)?;
     warnings(&model).iter().for_each(|it| warning!("{it}"));
     show(|out| match arguments.json {
@@ -81,7 +102,7 @@ pub(super) fn fit(arguments: &FitArguments) -> Result<ExitCode> {
 }
 
 /// The run in a directory, and the size that follows its name.
-fn run(word: &str) -> Result<FitRun> {
+fn run(word: &str, processor: Option<&str>) -> Result<FitRun> {
     let (directory, size) = match word.rsplit_once('=') {
         Some((directory, size)) if !Path::new(word).exists() => {
             let number: f64 = size.parse().with_context(|| {
@@ -97,25 +118,29 @@ fn run(word: &str) -> Result<FitRun> {
             directory.display()
         );
     }
-    let arguments = JobArguments::over(&directory, NetworkModel::Packet);
-    let job = arguments.job()?;
-    let calibration = belljar_replay::calibrate(&job.program, &job.traced()?)?;
+    let found = Calibrated::on_processor(&directory, processor)?;
     Ok(FitRun {
-        trace: job.trace.clone(),
-        program: job.program,
-        calibration,
+        trace: directory.join(TRACE_FILE),
+        program: found.program,
+        calibration: found.calibration,
+        rescaled: found.rescaled,
         directory,
         size,
     })
 }
 
-/// A run's scenario, without the workload's files.
-fn scenario_of(directory: &Path) -> Result<String> {
+/// A run's scenario, without the workload's files, and with the processor of a rescaled model.
+fn scenario_of(directory: &Path, processor: Option<&str>) -> Result<String> {
     let path = directory.join(SCENARIO_FILE);
     let text = read_input_text(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let text = of_run_directory(text);
     let folder = fs::canonicalize(directory).unwrap_or(directory.to_owned());
-    let without = ["workload.files={}".to_owned()];
+    let mut without = vec!["workload.files={}".to_owned()];
+    if let Some(name) = processor {
+        let whole =
+            fs::canonicalize(name).map_or(name.to_owned(), |path| path.display().to_string());
+        without.push(format!("nodes.timing.processor={whole:?}"));
+    }
     let kept = Scenario::standalone(&path, &text, &without, &folder)?;
     if let Some((file, _)) = kept.inputs.first() {
         warning!(

@@ -23,7 +23,8 @@ use clap::{Args, ValueEnum};
 
 use super::calibrate::costs_of;
 use super::placement::PlacementArguments;
-use super::rescaling::{self, Rescaled};
+use super::rescaling;
+pub(in crate::command) use super::rescaling::{Rescaled, duration_factor};
 use crate::command::results::trace::generated::never_ran;
 use crate::command::results::trace::tables::implementation;
 use crate::command::terminal::progress;
@@ -96,17 +97,18 @@ impl JobArguments {
         }
     }
 
+    /// The same with its own work on another processor, if one is given.
+    pub(in crate::command) fn on_processor(self, processor: Option<&str>) -> Self {
+        Self {
+            processor: processor.map(str::to_owned),
+            ..self
+        }
+    }
+
     /// The job of the run directory.
     pub(in crate::command) fn job(&self) -> Result<Job<'_>> {
         let trace = self.directory.join(TRACE_FILE);
-        let path = trace.with_file_name(SCENARIO_FILE);
-        let text = read_input_text(&path).with_context(|| {
-            format!(
-                "cannot read {}, which says on which network the run was traced; name a run directory",
-                path.display()
-            )
-        })?;
-        let text = of_run_directory(text);
+        let (path, text) = scenario_text(&trace)?;
         let read = || program_with_warnings(&trace, &self.collectives);
         let (program, mut warnings) = progress::of_traces(read)?;
         if let Some(origin) = never_ran(&trace)? {
@@ -121,6 +123,24 @@ impl JobArguments {
             program,
             warnings,
         })
+    }
+
+    /// The factor of own work on the processor, without reading the program; `None` without a processor.
+    pub(in crate::command) fn rescaled(&self) -> Result<Option<Rescaled>> {
+        if self.processor.is_none() {
+            return Ok(None);
+        }
+        let trace = self.directory.join(TRACE_FILE);
+        let (path, text) = scenario_text(&trace)?;
+        let job = Job {
+            arguments: self,
+            trace,
+            path,
+            text,
+            program: Program::default(),
+            warnings: Vec::new(),
+        };
+        job.rescaled(self)
     }
 
     /// The scenario keys that options override.
@@ -139,6 +159,18 @@ impl JobArguments {
         }
         overrides
     }
+}
+
+/// The path and the text of the scenario of a trace's run.
+fn scenario_text(trace: &Path) -> Result<(PathBuf, String)> {
+    let path = trace.with_file_name(SCENARIO_FILE);
+    let text = read_input_text(&path).with_context(|| {
+        format!(
+            "cannot read {}, which says on which network the run was traced; name a run directory",
+            path.display()
+        )
+    })?;
+    Ok((path, of_run_directory(text)))
 }
 
 /// A run to replay.
@@ -163,20 +195,39 @@ pub(in crate::command) struct Calibrated {
     pub(in crate::command) costs: Costs,
     /// By process.
     pub(in crate::command) clocks: Vec<Frequency>,
+    /// Its own work on another processor, if it was rescaled: that of the program and the calibration is.
+    pub(in crate::command) rescaled: Option<Rescaled>,
 }
 
 impl Calibrated {
     /// The run in a directory, calibrated with the packet model on its own network.
     pub(in crate::command) fn of_run(directory: &Path) -> Result<Self> {
-        let arguments = JobArguments::over(directory, Model::Packet);
+        Self::on_processor(directory, None)
+    }
+
+    /// The same with its own work on another processor, if one is given.
+    pub(in crate::command) fn on_processor(
+        directory: &Path,
+        processor: Option<&str>,
+    ) -> Result<Self> {
+        let arguments = JobArguments::over(directory, Model::Packet).on_processor(processor);
         let job = arguments.job()?;
         let traced = job.traced()?;
+        let rescaled = job.rescaled(&arguments)?;
         let calibration = belljar_replay::calibrate(&job.program, &traced)?;
+        let factor = rescaled.as_ref().map(|found| found.factor);
         Ok(Self {
-            calibration,
+            calibration: match factor {
+                Some(factor) => calibration.scaled(factor),
+                None => calibration,
+            },
             costs: traced.costs,
             clocks: traced.clocks,
-            program: job.program,
+            program: match factor {
+                Some(factor) => job.program.with_work_scaled(factor),
+                None => job.program,
+            },
+            rescaled,
         })
     }
 }
@@ -234,7 +285,10 @@ impl Job<'_> {
     }
 
     /// The factor of own work on the processor of these options, if they have one.
-    pub(super) fn rescaled(&self, arguments: &JobArguments) -> Result<Option<Rescaled>> {
+    pub(in crate::command) fn rescaled(
+        &self,
+        arguments: &JobArguments,
+    ) -> Result<Option<Rescaled>> {
         let Some(wanted) = &arguments.processor else {
             return Ok(None);
         };

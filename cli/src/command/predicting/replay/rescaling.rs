@@ -1,12 +1,12 @@
 //! Own work of a traced run on another processor: one factor for all of it, from the parts of its cycles.
 //!
 //! The factor never depends on the host. Its warnings name each part with its factor, and the differences between the
-//! processors that it cannot know. Called by `job`.
+//! processors that it cannot know. Called by `job`, for `replay`, `simulate` and `model fit`.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use belljar_analysis::{CpiStat, Filter};
+use belljar_analysis::{CpiPart, CpiStat, Filter};
 use belljar_calibrate::self_test::core_factor;
 use belljar_files::read_input_text;
 use belljar_pipeline::processor::{LineCost, MemoryParameters, Processor};
@@ -63,9 +63,11 @@ impl WorkParts {
 
 /// The factor of own work on another processor, with its warnings.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Rescaled {
-    pub(super) factor: f64,
-    pub(super) warnings: Vec<String>,
+pub(in crate::command) struct Rescaled {
+    pub(in crate::command) factor: f64,
+    /// True if the run had a processor model.
+    pub(in crate::command) modelled: bool,
+    pub(in crate::command) warnings: Vec<String>,
 }
 
 /// Own work of a run on `wanted`, a processor's name or file. `traced` is the processor of the run with its folder, if
@@ -78,35 +80,37 @@ pub(super) fn rescaled(
 ) -> Result<Rescaled> {
     let to = Processor::load(wanted, Path::new("")).context("--processor")?;
     let Some((name, folder)) = traced else {
+        let ratio = format!(
+            "the run was traced without a processor model, so --processor {wanted} rescales own work by the ratio of \
+             clocks alone ({}); trace it with `--processor` for its parts",
+            decimal(clocks, 3)
+        );
         return Ok(Rescaled {
             factor: clocks,
-            warnings: vec![format!(
-                "the run was traced without a processor model, so --processor {wanted} rescales own work by the ratio \
-                 of clocks alone ({}); trace it with `--processor` for its parts",
-                decimal(clocks, 3)
-            )],
+            modelled: false,
+            warnings: [ratio].into_iter().chain(to.doubt()).collect(),
         });
     };
     let from = Processor::load(name, folder)?;
     let known = belljar_archive::TraceReader::open(trace)?;
     let known = known.header().processors();
-    if !known.is_empty() && !known.contains(&from.identity()) {
+    // A run with a sample of pages names it after the processor.
+    let is_from = |name: &String| name.starts_with(&from.identity());
+    if !known.is_empty() && !known.iter().any(is_from) {
         bail!(
             "the run's processor is {}, but {name} is now {}; use the file of the run",
             known.join(", "),
             from.identity()
         );
     }
-    let (found, _) = belljar_analysis::cpi(
-        trace,
-        &Filter::default(),
-        belljar_analysis::Ratio {
-            cycles: 1,
-            instructions: 1,
-        },
-    )?;
     let queued = queued_share(&trace.with_file_name(SUMMARY_FILE));
-    let parts = parts(&found.all, queued, &from, &to, core_factor(&from, &to)?);
+    let parts = parts(
+        &cycles_of(trace)?,
+        queued,
+        &from,
+        &to,
+        core_factor(&from, &to)?,
+    );
     let factor = parts.factor() * clocks;
     let mut warnings = vec![format!(
         "own work takes {} times as long on {} as on {}: {}; clocks x {}. One factor is used for all of it; the core's is \
@@ -118,7 +122,39 @@ pub(super) fn rescaled(
         decimal(clocks, 3)
     )];
     warnings.extend(extrapolations(&from.caches, &to.caches));
-    Ok(Rescaled { factor, warnings })
+    warnings.extend(doubts(&from, &to));
+    Ok(Rescaled {
+        factor,
+        modelled: true,
+        warnings,
+    })
+}
+
+/// The cycles of all processes of a trace.
+fn cycles_of(trace: &Path) -> Result<CpiStat> {
+    let ratio = belljar_analysis::Ratio {
+        cycles: 1,
+        instructions: 1,
+    };
+    let (found, _) = belljar_analysis::cpi(trace, &Filter::default(), ratio)?;
+    Ok(found.all)
+}
+
+/// The duration of a traced run whose own work takes `factor` times as long, over its own: idle processors and MPI
+/// calls take as long as before.
+pub(in crate::command) fn duration_factor(trace: &Path, factor: f64) -> Result<f64> {
+    Ok(stretched(&cycles_of(trace)?, factor))
+}
+
+fn stretched(all: &CpiStat, factor: f64) -> f64 {
+    let cycles = |part: Option<CpiPart>| part.map_or(0.0, |part| part.cycles as f64);
+    let own = all.core.cycles as f64 + cycles(all.caches) + cycles(all.memory);
+    let total = own + cycles(all.idle) + all.mpi.cycles as f64;
+    if total > 0.0 {
+        1.0 + own * (factor - 1.0) / total
+    } else {
+        1.0
+    }
 }
 
 /// The parts of own work with their factors. `queued` is the share of the memory's cycles that waited for other lines.
@@ -176,6 +212,13 @@ fn queued_share(summary: &Path) -> f64 {
     read().unwrap_or(0.0)
 }
 
+/// Warnings about files that were never measured.
+fn doubts(from: &Processor, to: &Processor) -> Vec<String> {
+    let mut all: Vec<String> = [from, to].iter().filter_map(|one| one.doubt()).collect();
+    all.dedup();
+    all
+}
+
 /// Differences between processors that no factor accounts for.
 fn extrapolations(from: &MemoryParameters, to: &MemoryParameters) -> Vec<String> {
     let sizes = |parameters: &MemoryParameters| -> Vec<String> {
@@ -205,7 +248,6 @@ fn extrapolations(from: &MemoryParameters, to: &MemoryParameters) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use belljar_analysis::CpiPart;
 
     fn stat(core: u64, caches: u64, memory: u64) -> CpiStat {
         let part = |cycles| CpiPart {
@@ -254,6 +296,20 @@ mod tests {
         assert_eq!(slower.factor(), 1.5);
     }
 
+    /// By hand: of 1000 cycles 600 are own work, which takes half as long; 100 idle and 300 in MPI stay.
+    #[test]
+    fn a_run_is_as_long_as_its_rescaled_work_and_the_rest() {
+        let mut all = stat(400, 50, 150);
+        let part = |cycles| CpiPart {
+            cycles,
+            per_instruction: 0.0,
+        };
+        (all.idle, all.mpi) = (Some(part(100)), part(300));
+        assert!((stretched(&all, 0.5) - 0.7).abs() < 1e-12);
+        assert!((stretched(&all, 2.0) - 1.6).abs() < 1e-12);
+        assert_eq!(stretched(&stat(0, 0, 0), 2.0), 1.0);
+    }
+
     #[test]
     fn the_factor_of_caches_is_the_mean_of_levels_that_both_have() {
         let cost = |latency| LineCost {
@@ -283,6 +339,9 @@ mod tests {
         let found = rescaled(Path::new("none"), None, "zen5", 0.5).unwrap();
         assert_eq!(found.factor, 0.5);
         assert!(found.warnings[0].contains("by the ratio of clocks alone (0.500)"));
+        assert_eq!(found.warnings.len(), 1, "zen5 was measured");
+        let unmeasured = rescaled(Path::new("none"), None, "zen4", 1.0).unwrap();
+        assert!(unmeasured.warnings[1].contains("nobody measured the processor file zen4"));
         let error = rescaled(Path::new("none"), None, "zen9", 1.0).unwrap_err();
         assert!(format!("{error:#}").contains("zen9"), "{error:#}");
     }

@@ -12,6 +12,7 @@ use belljar_fabric::{Settings, Topology};
 use belljar_networks::LinkLoad;
 use belljar_program::Program;
 use belljar_replay::{Contention, ContentionState, Joined, NetworkModel, NextEnd, Setting};
+use belljar_sim::Frequency;
 use belljar_simulate::{Job, JobProgress, Nanos, Next};
 
 use super::play::Saved;
@@ -55,7 +56,7 @@ pub(super) fn all_played(
             None => {
                 let directory = runs.directory(number);
                 let directory = directory.context("a job's run is not known")?;
-                let of = Arc::new(Calibrated::of_run(directory)?);
+                let of = Arc::new(Calibrated::on_processor(directory, runs.processor())?);
                 known.insert(number, Arc::clone(&of));
                 of
             }
@@ -107,8 +108,25 @@ pub(super) fn joined(jobs: &[Job], played: &AllPlayed) -> Joined {
     joined
 }
 
+/// The clock of each process of the joined jobs. The cost of a message is a number of cycles, which take the factor of
+/// own work.
+fn clocks(jobs: &[Job], played: &AllPlayed) -> Vec<Frequency> {
+    let runs = jobs.iter().filter_map(|job| played.get(&job.run?));
+    let of_run = |of: &Arc<Calibrated>| {
+        let factor = of.rescaled.as_ref().map_or(1.0, |found| found.factor);
+        let rate = |clock: &Frequency| (clock.as_hz() as f64 / factor).max(1.0) as u64;
+        let each = of
+            .clocks
+            .iter()
+            .filter_map(|clock| Frequency::from_hz(rate(clock)));
+        each.collect::<Vec<_>>()
+    };
+    runs.flat_map(of_run).collect()
+}
+
 /// The setting of the replay.
 pub(super) fn setting(
+    jobs: &[Job],
     played: &AllPlayed,
     topology: &Topology,
     settings: &Settings,
@@ -122,8 +140,11 @@ pub(super) fn setting(
             MessageModel::Packet => NetworkModel::Packet(topology, settings),
         },
         costs: of.costs,
-        // All are equal.
-        clocks: of.clocks.iter().take(1).copied().collect(),
+        clocks: match played.values().any(|of| of.rescaled.is_some()) {
+            true => clocks(jobs, played),
+            // All are equal.
+            false => of.clocks.iter().take(1).copied().collect(),
+        },
         hosts: Vec::new(),
         scale: 1.0,
     })
@@ -170,5 +191,60 @@ impl JobProgress for Messages<'_> {
 impl Saved for Messages<'_> {
     fn save(&self) -> Option<ContentionState> {
         self.0.save()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::predicting::replay::job::Rescaled;
+    use belljar_program::Process;
+    use belljar_replay::{Calibration, Costs};
+    use belljar_trace::Implementation;
+
+    /// Two jobs of a run whose work takes half as long and one of a run with its own: messages of the first two take
+    /// half the cycles, as on a clock of twice the rate.
+    #[test]
+    fn each_process_has_the_clock_of_its_rescaled_run() {
+        let clock = Frequency::from_hz(2_000_000_000).unwrap();
+        let process = Process {
+            job: 0,
+            rank: 0,
+            node: 0,
+        };
+        let run = |ranks: usize, factor: Option<f64>| {
+            let program = Program {
+                processes: vec![process; ranks],
+                ..Program::default()
+            };
+            Arc::new(Calibrated {
+                calibration: Calibration::own(&program),
+                program,
+                costs: Costs::of(Implementation::Mpich),
+                clocks: vec![clock; ranks],
+                rescaled: factor.map(|factor| Rescaled {
+                    factor,
+                    modelled: true,
+                    warnings: Vec::new(),
+                }),
+            })
+        };
+        let played = AllPlayed::from([(0, run(2, Some(0.5))), (1, run(1, None))]);
+        let job = |run| Job {
+            name: "".into(),
+            arrival: 0,
+            ranks: 2,
+            duration: 1,
+            estimate: 1,
+            priority: 0,
+            traffic: Arc::default(),
+            run: Some(run),
+        };
+        let found = clocks(&[job(0), job(1), job(0)], &played);
+        let rates: Vec<u64> = found
+            .iter()
+            .map(|clock| clock.as_hz() / 1_000_000_000)
+            .collect();
+        assert_eq!(rates, [4, 4, 2, 4, 4]);
     }
 }

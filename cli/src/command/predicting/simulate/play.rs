@@ -63,7 +63,7 @@ pub(super) fn play(
             let joined = messages::joined(jobs, &wanted.played);
             let network = (topology, settings);
             let setting =
-                messages::setting(&wanted.played, network.0, network.1, wanted.mix.model)?;
+                messages::setting(jobs, &wanted.played, network.0, network.1, wanted.mix.model)?;
             let mut messages = Messages::new(&joined, &setting)?;
             if let Some(jobs) = kept.jobs {
                 messages.restore(jobs).with_context(|| refused)?;

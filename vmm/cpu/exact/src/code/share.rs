@@ -6,9 +6,10 @@
 //! processes before it runs again.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use belljar_cpu::CpuError;
+use belljar_pipeline::memory::SharedCaches;
 use belljar_translate::context::LineFilter;
 use belljar_translate::host::cache::CACHE_BYTES;
 use belljar_translate::host::shared::Character;
@@ -20,13 +21,16 @@ use crate::code::store::Store;
 type Shelf = Arc<Mutex<Option<Box<Store>>>>;
 
 /// A handle of translated code for vCPUs that share it as clones of one value. They must have the same RAM,
-/// instruction set and time model, and never run at the same time.
+/// instruction set and time model, and never run at the same time. Under a processor model they also share caches, by
+/// the order in which they are made.
 #[derive(Clone)]
 pub struct CodeShare {
     shelf: Shelf,
     /// Size of the code memory.
     bytes: usize,
     pool: Option<CodePool>,
+    /// The caches of a processor model that the vCPUs have together.
+    caches: Arc<Mutex<SharedCaches>>,
 }
 
 impl Default for CodeShare {
@@ -43,7 +47,13 @@ impl CodeShare {
             shelf: Shelf::default(),
             bytes,
             pool: None,
+            caches: Arc::default(),
         }
+    }
+
+    /// The shared caches, for the next vCPU.
+    pub(crate) fn caches(&self) -> MutexGuard<'_, SharedCaches> {
+        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same with `pool`, whose code runs on all matching pages. A pool for other registers or another

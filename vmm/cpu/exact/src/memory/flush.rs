@@ -21,9 +21,10 @@ impl ExactVcpu {
     /// Records data about a mapping that is about to be cached, for its invalidation.
     pub(crate) fn note_mapping(&mut self, linear: u64, mapping: &PageMapping, access: Access) {
         if mapping.page_bytes > PAGE_SIZE {
-            self.addresses
-                .large
-                .insert((mapping.page_bytes, linear / mapping.page_bytes));
+            let page = (mapping.page_bytes, linear / mapping.page_bytes);
+            if !self.addresses.large.contains(&page) {
+                self.addresses.large.insert(page);
+            }
         }
         if is_above(linear) && !mapping.global {
             self.addresses.local_above.note(linear, mapping, access);

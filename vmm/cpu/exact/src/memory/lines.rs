@@ -218,7 +218,8 @@ impl ExactVcpu {
     }
 
     /// Lets translated code access the line around `linear`, which was just accessed, directly, at
-    /// host address `page` of its page; under a processor model, it is in `place` of the first level.
+    /// host address `page` of its page; under a processor model, it is in `place` of the first level, or all of the page
+    /// is not modelled.
     pub(crate) fn fill_line(&mut self, linear: u64, page: u64, write: bool, place: Option<usize>) {
         let user = self.state.is_user();
         let start = linear & !(LINE_BYTES - 1);
@@ -232,7 +233,14 @@ impl ExactVcpu {
                 let tables = &mut self.context.wide_lines;
                 memory.show(place, start, host, user, write, tables);
             }
-            (Some(_), None) => {}
+            (Some(memory), None) => {
+                // A page that is not modelled: none of its accesses needs the model.
+                let physical = self.memory.physical_of(page);
+                if physical.is_some_and(|physical| !memory.models(physical)) {
+                    let tables = &mut self.context.wide_lines;
+                    memory.show_page(linear, page, user, write, tables);
+                }
+            }
             (None, _) => {
                 self.context.lines[usize::from(user)][usize::from(write)].fill(start, host)
             }

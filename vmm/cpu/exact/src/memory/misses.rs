@@ -4,15 +4,11 @@
 //! order of the program. The time of an access is counted from its instruction, whose ticks do not depend on stops.
 //! `lines` calls `meet_line`.
 
-use belljar_cpu::PAGE_SIZE;
 use belljar_pipeline::memory::{LineAccess, MissMoment};
 use belljar_translate::prices::timing::TICKS_PER_CYCLE;
 
 use crate::memory::lines::{BlockSite, Touched};
 use crate::processor::vcpu::ExactVcpu;
-
-/// Sizes of large pages: of 64-bit, 32-bit and 64-bit tables.
-const LARGE: [u64; 3] = [1 << 21, 1 << 22, 1 << 30];
 
 /// A load or store of translated code.
 struct SiteAccess {
@@ -22,15 +18,20 @@ struct SiteAccess {
 }
 
 impl ExactVcpu {
-    /// Accounts for an access to a line; returns its place in the first level, if there is a processor model.
+    /// Accounts for an access to a line; returns its place in the first level, if there is a processor model that has
+    /// its page.
     pub(crate) fn meet_line(&mut self, touched: &Touched) -> Option<usize> {
+        let memory = self.accounting.as_ref()?.memory.as_ref()?;
+        if !memory.models(touched.physical) {
+            return None;
+        }
         let site = touched
             .site
             .and_then(|site| self.site_access(site, touched.write));
         let access = LineAccess {
             linear: touched.linear,
             physical: touched.physical,
-            page_bytes: self.page_bytes_of(touched.linear),
+            page_bytes: self.addresses.large.bytes_at(touched.linear),
             site: site.as_ref().map(|site| site.address),
         };
         let moment = site.map_or_else(|| self.moment_outside(touched.write), |site| site.moment);
@@ -85,16 +86,6 @@ impl ExactVcpu {
             loads: !write,
             recurrent: false,
             block: (TICKS_PER_CYCLE.into(), 1),
-        }
-    }
-
-    /// Bytes of the page that contains `linear`, which was translated.
-    fn page_bytes_of(&self, linear: u64) -> u64 {
-        let known = &self.addresses.large;
-        let is_in = |bytes: &u64| known.contains(&(*bytes, linear / bytes));
-        match known.is_empty() {
-            true => PAGE_SIZE,
-            false => LARGE.into_iter().find(is_in).unwrap_or(PAGE_SIZE),
         }
     }
 }

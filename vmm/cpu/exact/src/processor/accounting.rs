@@ -3,6 +3,7 @@
 //! A vCPU has one if its scenario models time. `memory::accounting` charges its prices, `memory::lines` uses its
 //! caches.
 
+use belljar_pipeline::memory::SharedCaches;
 use belljar_translate::context::LineFilter;
 use belljar_translate::prices::classes::Prices;
 use belljar_translate::prices::timing::Timing;
@@ -32,15 +33,15 @@ pub(crate) struct Accounting {
 }
 
 impl Accounting {
-    /// The time model `timing` of a vCPU whose code iced decodes under `decoder_options`.
-    pub(crate) fn new(timing: &Timing, decoder_options: u32) -> Self {
+    /// The time model `timing` of a vCPU whose code iced decodes under `decoder_options`, with the caches of its node.
+    pub(crate) fn new(timing: &Timing, decoder_options: u32, shared: &mut SharedCaches) -> Self {
         let processor = timing.processor.as_ref();
         Self {
             path: processor.map(|processor| PathModel::new(processor, decoder_options)),
             prices: Prices::new(&timing.costs),
             memory: processor
                 .filter(|_| timing.has_memory)
-                .map(|processor| MemoryModel::new(&processor.caches)),
+                .map(|processor| MemoryModel::new(&processor.caches, shared)),
             caches: timing
                 .caches
                 .as_ref()

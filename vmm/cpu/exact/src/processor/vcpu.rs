@@ -128,7 +128,10 @@ impl ExactVcpu {
         let features =
             Features::new(&config.instruction_set).with_host_results(config.host_results);
         let timing = config.timing.as_ref();
-        let accounting = timing.map(|timing| Box::new(Accounting::new(timing, options(&features))));
+        let accounting = timing.map(|timing| {
+            let shared = &mut share.caches();
+            Box::new(Accounting::new(timing, options(&features), shared))
+        });
         let follows_path = timing.is_some_and(|timing| timing.processor.is_some());
         let priced = accounting.as_ref().filter(|_| !follows_path);
         if follows_path {

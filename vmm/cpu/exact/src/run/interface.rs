@@ -95,10 +95,10 @@ impl Vcpu for ExactVcpu {
         Some(PathUse { since, lines })
     }
 
-    fn share_paths(&mut self, now: Cycles, total: &[u64; SHARED_PATHS]) {
+    fn share_paths(&mut self, now: Cycles, moved: &[[u64; SHARED_PATHS]]) {
         let accounting = self.accounting.as_deref_mut();
         if let Some(memory) = accounting.and_then(|accounting| accounting.memory.as_mut()) {
-            memory.share_paths(now, total);
+            memory.share_paths(now, moved);
         }
     }
 

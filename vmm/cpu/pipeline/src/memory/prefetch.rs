@@ -76,6 +76,9 @@ fn lines_of((first, step, count): (u64, i64, u32)) -> impl Iterator<Item = u64> 
 pub(super) struct Prefetchers {
     pub(super) streams: Box<[StreamEntry]>,
     pub(super) strides: Box<[StrideEntry]>,
+    /// Instructions with a stream and its direction, by their addresses: where not all pages are modelled, their streams
+    /// continue in any page. Empty otherwise.
+    pub(super) leads: Box<[(u64, bool)]>,
     lines: u64,
     steps: u32,
 }
@@ -85,10 +88,12 @@ fn hashed(value: u64, entries: usize) -> usize {
 }
 
 impl Prefetchers {
-    pub(super) fn new(parameters: &PrefetchParameters) -> Self {
+    /// No streams yet; `skips` if not all pages are modelled.
+    pub(super) fn new(parameters: &PrefetchParameters, skips: bool) -> Self {
         Self {
             streams: vec![StreamEntry::default(); STREAMS].into(),
             strides: vec![StrideEntry::default(); STRIDES].into(),
+            leads: vec![(0, false); if skips { STRIDES } else { 0 }].into(),
             lines: parameters.lines.into(),
             steps: parameters.strides,
         }
@@ -96,7 +101,7 @@ impl Prefetchers {
 
     /// Trains both with a miss by the instruction at `site`.
     pub(super) fn train(&mut self, access: &LineAccess, site: u64) -> Wanted {
-        let (streams, streamed) = self.stream(access);
+        let (streams, streamed) = self.stream(access, site);
         let (mut strides, strided) = self.stride(access, site);
         // Several loads of an unrolled loop have a stride, and make a stream together.
         if streamed {
@@ -108,13 +113,13 @@ impl Prefetchers {
         }
     }
 
-    fn stream(&mut self, access: &LineAccess) -> ((u64, i64, u32), bool) {
+    fn stream(&mut self, access: &LineAccess, site: u64) -> ((u64, i64, u32), bool) {
         let line = access.linear / LINE_BYTES;
         let group = line / STREAM_LINES + 1;
         let known = self.streams[hashed(group, STREAMS)];
         let mut stream = match known.group == group {
             true => known.after(line),
-            false => self.continued(group, line),
+            false => self.continued(group, line, site),
         };
         let expected = self.lines > 0 && stream.sure > SURE_STREAM;
         let mut part = (0, 0, 0);
@@ -129,6 +134,11 @@ impl Prefetchers {
             }
         }
         self.streams[hashed(group, STREAMS)] = stream;
+        if stream.sure >= SURE_STREAM
+            && let Some(lead) = self.lead(site)
+        {
+            self.leads[lead] = (site, stream.upwards);
+        }
         (part, expected)
     }
 
@@ -148,7 +158,7 @@ impl Prefetchers {
     }
 
     /// The stream of a group's first miss, which may continue the stream of the neighbouring group.
-    fn continued(&self, group: u64, line: u64) -> StreamEntry {
+    fn continued(&self, group: u64, line: u64, site: u64) -> StreamEntry {
         let place = line % STREAM_LINES;
         let neighbour = |group: u64, upwards: bool| {
             let one = self.streams[hashed(group, STREAMS)];
@@ -160,6 +170,7 @@ impl Prefetchers {
             _ if place >= STREAM_LINES - NEAR as u64 => neighbour(group + 1, false),
             _ => None,
         };
+        let before = before.or_else(|| self.led(site, line));
         let fresh = StreamEntry {
             group,
             last: line,
@@ -175,6 +186,28 @@ impl Prefetchers {
                 false => before.ahead.min(line),
             },
             ..fresh
+        })
+    }
+
+    /// The place of an instruction's stream in `leads`, if there are any.
+    fn lead(&self, site: u64) -> Option<usize> {
+        (!self.leads.is_empty()).then(|| hashed(site, STRIDES))
+    }
+
+    /// A stream by the instruction at `site` in another page, if a stream may enter its page at `line`.
+    fn led(&self, site: u64, line: u64) -> Option<StreamEntry> {
+        let (of, upwards) = self.leads[self.lead(site)?];
+        let place = line % STREAM_LINES;
+        let enters = match upwards {
+            true => place <= 2,
+            false => place >= STREAM_LINES - NEAR as u64,
+        };
+        (of == site && enters).then_some(StreamEntry {
+            group: 0,
+            last: line,
+            ahead: line,
+            upwards,
+            sure: MOST_SURE,
         })
     }
 

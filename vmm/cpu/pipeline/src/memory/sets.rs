@@ -4,6 +4,8 @@
 //! replacement on, and clears the marks up to there (second chance). Using a marked entry changes nothing. `memory`
 //! has one of these for each level and each translation buffer.
 
+use crate::processor::CacheParameters;
+
 /// Ways from which on the place of a number is remembered.
 const MANY_WAYS: usize = 32;
 /// Numbers whose places are remembered; a power of two.
@@ -48,6 +50,11 @@ impl Sets {
                 false => Box::default(),
             },
         }
+    }
+
+    /// The empty sets of a level.
+    pub(super) fn of(cache: &CacheParameters) -> Self {
+        Self::new(cache.lines(), cache.ways)
     }
 
     /// Number of places.

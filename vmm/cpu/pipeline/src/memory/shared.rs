@@ -1,9 +1,9 @@
 //! Paths from farther caches and memory that the cores of a node share.
 //!
-//! Each core counts the lines that it moves over each path. At the end of a span of virtual time, all cores get the sum
-//! of their counts, and a line costs more in the next span if the lines of the last one did not fit on the path. The
-//! cost is the same for all cores, so cores that move few lines hardly wait. `DataMemory` counts; the owner of the
-//! cores adds the counts up.
+//! Each core counts the lines that it moves over each path. At the end of a span of virtual time, all cores get the
+//! counts, and a line costs more in the next span if the lines of the last one did not fit on the path. The
+//! cost is the same for all cores of a path, so cores that move few lines hardly wait. Cores that share a level share
+//! its path; all cores of a node share the others. `DataMemory` counts; the owner of the cores passes the counts on.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,24 @@ const MOST_TICKS: u64 = 1_000_000;
 /// Lines that were moved over each path, from the third level on; the one after the last level is memory's.
 pub type MovedLines = [u64; SHARED_PATHS];
 
+/// Lines that were moved over the paths of core number `core`, by all cores that share them. `moved` has each core's.
+pub(super) fn totals(parameters: &MemoryParameters, core: u32, moved: &[MovedLines]) -> MovedLines {
+    let mut totals = MovedLines::default();
+    for (path, total) in totals.iter_mut().enumerate() {
+        let level = parameters.levels.get(FIRST + path);
+        let group = level
+            .and_then(|level| level.cores)
+            .unwrap_or(u32::MAX)
+            .max(1);
+        let of_group = moved.iter().zip(0_u32..);
+        let of_group = of_group.filter(|(_, other)| other / group == core / group);
+        *total = of_group
+            .map(|(lines, _)| lines[path])
+            .fold(0, u64::saturating_add);
+    }
+    totals
+}
+
 /// A core's use of shared paths, and the cost of lines on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SharedPaths {
@@ -32,14 +50,12 @@ pub(super) struct SharedPaths {
 }
 
 impl SharedPaths {
-    /// Counts a line from `level`.
+    /// Counts `lines` lines from `level`.
     #[inline]
-    pub(super) fn count(&mut self, level: usize) {
-        if let Some(lines) = level
-            .checked_sub(FIRST)
-            .and_then(|path| self.lines.get_mut(path))
-        {
-            *lines += 1;
+    pub(super) fn count(&mut self, level: usize, lines: u32) {
+        let path = level.checked_sub(FIRST);
+        if let Some(counted) = path.and_then(|path| self.lines.get_mut(path)) {
+            *counted += u64::from(lines);
         }
     }
 
@@ -56,7 +72,7 @@ impl SharedPaths {
         }
     }
 
-    /// Begins the next span at cycle `now`, after one in which all cores together moved `total` lines.
+    /// Begins the next span at cycle `now`, after one in which `total` lines were moved over its paths.
     pub(super) fn renew(&mut self, parameters: &MemoryParameters, now: u64, total: &MovedLines) {
         let span = now.saturating_sub(self.since);
         if span == 0 {
@@ -86,5 +102,24 @@ impl SharedPaths {
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15)
                 .rotate_left(29)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processor::Processor;
+
+    /// Two cores share a third level and its path. All cores share the path of memory.
+    #[test]
+    fn cores_of_a_shared_level_share_its_path() {
+        let mut parameters = Processor::built_in("zen5").unwrap().caches;
+        parameters.levels[2].cores = Some(2);
+        parameters.levels[3].cores = None;
+        let moved = [[1, 10, 100], [2, 20, 200], [4, 40, 400], [8, 80, 800]];
+        let of = |core| totals(&parameters, core, &moved);
+        assert_eq!(of(0), [3, 150, 1500]);
+        assert_eq!(of(1), of(0));
+        assert_eq!(of(2), [12, 150, 1500]);
     }
 }

@@ -4,13 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::processor::{
-    LineCost, OverlapParameters, PrefetchParameters, Processor, TranslationParameters,
+    CacheParameters, LineCost, OverlapParameters, PrefetchParameters, Processor,
+    TranslationParameters,
 };
 
 fn level(kib: u64, ways: u32, latency: u32, ticks: u64) -> CacheParameters {
     CacheParameters {
         bytes: kib << 10,
         ways,
+        cores: None,
         cost: LineCost {
             latency,
             line_ticks: ticks,
@@ -43,6 +45,7 @@ fn parameters(lines: u32, strides: u32) -> MemoryParameters {
             hidden: 60,
             queue: 20,
         },
+        sample: 1,
     }
 }
 

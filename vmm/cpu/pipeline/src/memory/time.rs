@@ -11,6 +11,9 @@ use super::LineFound;
 use crate::TICKS_PER_CYCLE;
 use crate::processor::MemoryParameters;
 
+/// Lines of a page that a sample selects.
+const PAGE_LINES: u64 = 64;
+
 /// The circumstances of an access.
 #[derive(Clone, Copy, Debug)]
 pub struct MissMoment {
@@ -78,10 +81,13 @@ impl MissTime {
         if found.level == 0 {
             return spent;
         }
+        let sample = u64::from(parameters.sample);
         if moment.loads {
             let latency = parameters.cost_of(found.level).latency + found.translation;
-            let ticks = self.waited(parameters, u64::from(latency), moment) * TICKS_PER_CYCLE;
-            spent.translation = ticks.min(u64::from(found.translation) * TICKS_PER_CYCLE);
+            let waited = self.waited(parameters, u64::from(latency), moment);
+            let ticks = waited * TICKS_PER_CYCLE * sample;
+            let translation = u64::from(found.translation) * TICKS_PER_CYCLE * sample;
+            spent.translation = ticks.min(translation);
             let rest = ticks - spent.translation;
             if found.level < parameters.levels.len() {
                 spent.caches = rest;
@@ -91,8 +97,11 @@ impl MissTime {
         }
         if found.moved > 0 {
             let now = moment.now + spent.total();
-            self.bus = self.bus.max(moment.now) + found.moved;
+            self.bus = self.bus.max(moment.now) + found.moved * sample;
             let queue = u64::from(parameters.overlap.queue) * TICKS_PER_CYCLE;
+            // The lines of a modelled page stand for those of other pages, which come later.
+            let ahead = (sample - 1) * PAGE_LINES * parameters.cost_of(found.level).line_ticks;
+            let queue = queue + ahead;
             spent.bandwidth = self.bus.saturating_sub(now + queue);
         }
         spent
@@ -105,7 +114,8 @@ impl MissTime {
         }
         let overlap = &parameters.overlap;
         let window = u64::from(overlap.window);
-        if self.window > 0 && moment.retired + 1 < self.window + window {
+        let apart = window * u64::from(parameters.sample);
+        if self.window > 0 && moment.retired + 1 < self.window + apart {
             return 0;
         }
         let (ticks, instructions) = moment.block;
@@ -135,6 +145,10 @@ impl MemoryParameters {
             .unwrap_or(0)
             .max(shared);
         let lines = u64::from(self.prefetch.lines) + u64::from(self.prefetch.strides) + 1;
-        u64::from(latency + translation) * TICKS_PER_CYCLE + lines * dearest
+        let one = u64::from(latency + translation) * TICKS_PER_CYCLE + lines * dearest;
+        one * u64::from(self.sample)
     }
 }
+
+#[cfg(test)]
+mod tests;

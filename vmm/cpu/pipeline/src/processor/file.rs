@@ -11,16 +11,26 @@ use serde::Deserialize;
 
 /// Caches, translation buffers, prefetchers and overlap.
 mod caches;
+/// The key `measured`.
+mod measured;
 
 use caches::{CachesTable, OverlapTable, PrefetchTable, TlbTable};
+use measured::{Measured, measured};
 
 use super::{ClassCost, Core, Memory, Processor, Text};
 use crate::class::{PortGroup, UopClass};
 use crate::shared_costs::SharedCosts;
 
 /// Names and contents of the built-in processors.
-pub const BUILT_IN: [(&str, &str); 1] =
-    [("zen5", include_str!("../../../../../processors/zen5.toml"))];
+pub const BUILT_IN: [(&str, &str); 4] = [
+    ("zen5", include_str!("../../../../../processors/zen5.toml")),
+    ("zen4", include_str!("../../../../../processors/zen4.toml")),
+    ("zen3", include_str!("../../../../../processors/zen3.toml")),
+    (
+        "golden-cove",
+        include_str!("../../../../../processors/golden-cove.toml"),
+    ),
+];
 
 /// The largest processor file in bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -102,7 +112,7 @@ pub enum ProcessorError {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct FileTable {
     name: String,
-    measured: String,
+    measured: Measured,
     level: u32,
     core: CoreTable,
     memory: MemoryTable,
@@ -351,7 +361,7 @@ impl Processor {
         Ok(Self {
             name: table.name,
             origin: origin.to_owned(),
-            measured: table.measured,
+            measured: measured(origin, table.measured)?,
             level: limits.within("level", table.level, 1, 4)?,
             digest: digest(text),
             core: limits.core(&table.core)?,

@@ -11,7 +11,7 @@ use crate::prices::timing::LINE_BYTES;
 /// Entries of a narrow table: the places of lines in a page.
 const NARROW: usize = (PAGE_SIZE / LINE_BYTES) as usize;
 /// Entries of a wide table.
-const WIDE: usize = 4096;
+const WIDE: usize = 16384;
 
 /// The tables that code checks lines in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -217,6 +217,22 @@ pub struct Timing {
     pub has_memory: bool,
 }
 
+impl Timing {
+    /// Warnings that results under this model need.
+    pub fn warnings(&self) -> Vec<String> {
+        let processor = self.processor.as_ref();
+        let doubt = processor.and_then(|processor| processor.doubt());
+        let sample = processor.map_or(1, |processor| processor.caches.sample);
+        let sampled = (self.has_memory && sample > 1).then(|| {
+            format!(
+                "nodes.timing.memory-sample = {sample}: one page of {sample} is modelled and stands for the others; times \
+                 in caches and memory are estimates"
+            )
+        });
+        doubt.into_iter().chain(sampled).collect()
+    }
+}
+
 const _: () = assert!(TICKS_PER_CYCLE as u64 == belljar_pipeline::TICKS_PER_CYCLE);
 
 #[cfg(test)]

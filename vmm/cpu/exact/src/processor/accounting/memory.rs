@@ -4,8 +4,10 @@
 //! changes nothing. For each place of the first level, the model knows the entries that its line has, so that they are
 //! cleared with the mark. `memory::misses` calls this.
 
+use belljar_cpu::PAGE_SIZE;
 use belljar_pipeline::memory::{
-    DataMemory, LineAccess, LineFound, MissMoment, MissTime, MovedLines, SavedMemory, TimeSpent,
+    DataMemory, LINE_BYTES, LineAccess, LineFound, MissMoment, MissTime, MovedLines, SavedMemory,
+    SharedCaches, TimeSpent,
 };
 use belljar_pipeline::processor::MemoryParameters;
 use belljar_translate::context::{LineFilter, WideLines};
@@ -39,16 +41,24 @@ pub(crate) struct MemoryModel {
     worst: i64,
     /// For each place of the first level and each table, the index of the line's entry plus one.
     entries: Box<[[u16; TABLES]]>,
+    /// For each table, the places of pages that are not modelled and whose lines it has, as a mask.
+    pages: [[u64; WORDS]; TABLES],
 }
 
+/// Lines of a page, and pages of a table.
+const PAGE_LINES: usize = 64;
+const WORDS: usize = LineFilter::Wide.entries() / PAGE_LINES / 64;
+
 impl MemoryModel {
-    pub(crate) fn new(parameters: &MemoryParameters) -> Self {
-        let memory = DataMemory::new(parameters);
+    /// The model of the next core of a node.
+    pub(crate) fn new(parameters: &MemoryParameters, shared: &mut SharedCaches) -> Self {
+        let memory = DataMemory::joined(parameters, shared);
         Self {
             time: MissTime::default(),
             spent: TimeSpent::default(),
             worst: bounded(memory.worst()),
             entries: vec![[0; TABLES]; memory.first_places()].into(),
+            pages: [[0; WORDS]; TABLES],
             parameters: parameters.clone(),
             memory,
         }
@@ -60,9 +70,15 @@ impl MemoryModel {
         self.worst
     }
 
+    /// True if the page at this guest-physical address is modelled.
+    #[inline]
+    pub(crate) fn models(&self, physical: u64) -> bool {
+        self.memory.models(physical)
+    }
+
     /// The most ticks that an access to the line at this guest-physical address takes. Changes nothing.
     pub(crate) fn most(&self, physical: u64) -> i64 {
-        match self.memory.is_near(physical) {
+        match !self.models(physical) || self.memory.is_near(physical) {
             true => 0,
             false => self.worst,
         }
@@ -70,7 +86,8 @@ impl MemoryModel {
 
     /// The place of a line that the first level has marked as used.
     pub(crate) fn place(&self, physical: u64) -> Option<usize> {
-        self.memory.used_place(physical)
+        self.models(physical)
+            .then(|| self.memory.used_place(physical))?
     }
 
     /// Accesses a line, and clears the entries of lines that are no longer marked. Returns the line's place, and the
@@ -129,8 +146,37 @@ impl MemoryModel {
         table.fill(linear, host);
     }
 
+    /// Lets translated code access all lines of the page at `linear`, which is not modelled, at host address `host`.
+    pub(crate) fn show_page(
+        &mut self,
+        linear: u64,
+        host: u64,
+        user: bool,
+        write: bool,
+        tables: &mut Tables,
+    ) {
+        let number = usize::from(user) * 2 + usize::from(write);
+        let table = &mut tables.as_flattened_mut()[number];
+        let start = linear & !(PAGE_SIZE - 1);
+        let page = LineFilter::Wide.index(start) / PAGE_LINES;
+        self.pages[number][page / 64] |= 1 << (page % 64);
+        for line in 0..PAGE_LINES as u64 {
+            table.fill(start + line * LINE_BYTES, host + line * LINE_BYTES);
+        }
+    }
+
     /// Clears all entries.
     pub(crate) fn hide_all(&mut self, tables: &mut Tables) {
+        for (table, pages) in tables.as_flattened_mut().iter_mut().zip(&mut self.pages) {
+            for (word, left) in pages.iter_mut().enumerate() {
+                while *left != 0 {
+                    let page = word * 64 + left.trailing_zeros() as usize;
+                    *left &= *left - 1;
+                    let first = page * PAGE_LINES;
+                    (first..first + PAGE_LINES).for_each(|index| table.forget(index));
+                }
+            }
+        }
         for each in &mut self.entries {
             for (table, entry) in tables.as_flattened_mut().iter_mut().zip(each) {
                 if let Some(index) = std::mem::take(entry).checked_sub(1) {
@@ -145,9 +191,10 @@ impl MemoryModel {
         self.memory.moved_lines()
     }
 
-    /// Begins the next span of shared paths at cycle `now`, after one in which all cores moved `total` lines.
-    pub(crate) fn share_paths(&mut self, now: u64, total: &MovedLines) {
-        self.memory.share_paths(now, total);
+    /// Begins the next span of shared paths at cycle `now`. `moved` has the lines that each of the node's cores moved in
+    /// the last one.
+    pub(crate) fn share_paths(&mut self, now: u64, moved: &[MovedLines]) {
+        self.memory.share_paths(now, moved);
         self.worst = bounded(self.memory.worst());
     }
 

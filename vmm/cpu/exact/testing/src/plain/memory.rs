@@ -46,6 +46,9 @@ impl PlainMemory {
         retired: u64,
         site: &PlainSite,
     ) {
+        if !self.memory.models(at) {
+            return;
+        }
         let found = self.memory.access(&LineAccess {
             linear: at,
             physical: at,

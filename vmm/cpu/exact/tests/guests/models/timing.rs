@@ -333,6 +333,21 @@ fn a_processor_takes_the_same_time_however_a_program_is_stopped() {
     assert!(hot > 3 || is_pooled(), "only {hot} runs had hot code");
 }
 
+/// The same if one page of two is modelled.
+#[test]
+fn a_sample_of_pages_takes_the_same_time_however_a_program_is_stopped() {
+    let mut processor = Processor::built_in("zen5").unwrap();
+    processor.caches = processor.caches.sampled(2);
+    let timing = Timing {
+        costs: Costs::default(),
+        caches: None,
+        processor: Some(processor.into()),
+        has_memory: true,
+    };
+    let set = InstructionSet::default();
+    try_all(&Model { timing, set }, 8);
+}
+
 /// The same with the counter in memory, and with caches.
 #[test]
 fn a_processor_takes_the_same_time_in_memory_and_with_caches() {

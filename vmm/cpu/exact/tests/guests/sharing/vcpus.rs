@@ -5,8 +5,9 @@
 //! are executed as a whole and instruction by instruction, with the same results.
 
 use belljar_cpu::{CpuidTable, Exit, GuestRam, InstructionSet, Registers, Vcpu};
-use belljar_exact::{CodeShare, CyclesPerInstruction, ExactConfig, ExactVcpu};
+use belljar_exact::{CodeShare, Costs, CyclesPerInstruction, ExactConfig, ExactVcpu, Timing};
 use belljar_exact_testing::bare::{CODE, DATA, Guest, HANDLERS, STACK};
+use belljar_pipeline::processor::Processor;
 use belljar_sim::{Random, Seed};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
@@ -20,6 +21,10 @@ struct Team {
 impl Team {
     /// `count` vCPUs at the beginning of `code`, with their numbers in RDI.
     fn new(code: &[u8], count: u64) -> Self {
+        Self::with_timing(code, count, None)
+    }
+
+    fn with_timing(code: &[u8], count: u64, timing: Option<&Timing>) -> Self {
         let Guest { ram, vcpu, .. } = Guest::new(code);
         let share = CodeShare::default();
         let vcpus = (0..count).map(|number| {
@@ -28,7 +33,7 @@ impl Team {
                 cpuid: CpuidTable::default(),
                 instruction_set: InstructionSet::default(),
                 ratio: CyclesPerInstruction::default(),
-                timing: None,
+                timing: timing.cloned(),
                 random: Random::new(Seed(1), "test", number),
                 host_results: false,
             };
@@ -254,4 +259,109 @@ fn nobody_sees_the_others_x87() {
             "pi in each"
         );
     }
+}
+
+/// A processor without prefetchers, whose third level of 256 KiB is shared by `cores`.
+fn sharing_caches(cores: u32) -> Timing {
+    let mut processor = Processor::built_in("zen5").unwrap();
+    let caches = &mut processor.caches;
+    caches.levels.truncate(3);
+    for (level, kib) in caches.levels.iter_mut().zip([48, 64, 256]) {
+        level.bytes = kib << 10;
+    }
+    caches.levels[2].cores = Some(cores);
+    (caches.prefetch.lines, caches.prefetch.strides) = (0, 0);
+    Timing {
+        costs: Costs::default(),
+        caches: None,
+        processor: Some(processor.into()),
+        has_memory: true,
+    }
+}
+
+/// Reads 192 KiB again and again, each vCPU from its own start on.
+fn own_reading() -> Vec<u8> {
+    let mut a = CodeAssembler::new(64).unwrap();
+    let (mut again, mut next) = (a.create_label(), a.create_label());
+    a.imul_3(rdi, rdi, 192 << 10).unwrap();
+    a.add(rdi, DATA as i32).unwrap();
+    a.set_label(&mut again).unwrap();
+    a.lea(rsi, ptr(rdi)).unwrap();
+    a.mov(ecx, (192 << 10) / 64).unwrap();
+    a.set_label(&mut next).unwrap();
+    a.mov(rax, qword_ptr(rsi)).unwrap();
+    a.add(rsi, 64).unwrap();
+    a.dec(ecx).unwrap();
+    a.jne(next).unwrap();
+    a.jmp(again).unwrap();
+    a.assemble(CODE).unwrap()
+}
+
+/// Cycles for which each vCPU waits for data from memory in the last quarter of a run by turns of a slice, and the states at the end. The vCPUs
+/// are moved to others in the middle if `moves`.
+fn read_by_turns(count: u64, cores: u32, step: u64, moves: bool) -> (Vec<u64>, Vec<Vec<u8>>) {
+    const TURNS: usize = 400;
+    let timing = sharing_caches(cores);
+    let code = own_reading();
+    let mut team = Team::with_timing(&code, count, Some(&timing));
+    let memory = |team: &Team| -> Vec<u64> {
+        let accounts = team.vcpus.iter().map(|one| one.account().unwrap());
+        accounts.map(|one| one.memory).collect()
+    };
+    let mut before = Vec::new();
+    for turn in 0..TURNS {
+        if turn == TURNS * 3 / 4 {
+            before = memory(&team);
+            if moves {
+                let saved: Vec<_> = team
+                    .vcpus
+                    .iter_mut()
+                    .map(|one| one.save().unwrap())
+                    .collect();
+                let ram = team.read(0, belljar_exact_testing::bare::RAM_BYTES);
+                team = Team::with_timing(&code, count, Some(&timing));
+                team.write(0, &ram);
+                for (one, saved) in team.vcpus.iter_mut().zip(&saved) {
+                    one.load(saved).unwrap();
+                }
+            }
+        }
+        for number in 0..count as usize {
+            let until = (turn as u64 + 1) * 20_000;
+            while team.vcpus[number].now() < until {
+                let next = until.min(team.vcpus[number].now() + step);
+                assert_eq!(team.vcpus[number].run(next).unwrap(), Exit::Deadline);
+            }
+        }
+    }
+    let after = memory(&team).into_iter();
+    let spent = after.zip(before).map(|(after, before)| after - before);
+    let spent = spent.collect();
+    let states = team.vcpus.iter_mut().map(|one| one.save().unwrap().engine);
+    (spent, states.collect())
+}
+
+/// 192 KiB fit into 256 KiB; those of two vCPUs fit only into one for each.
+#[test]
+fn vcpus_share_a_cache_by_turns() {
+    let (alone, _) = read_by_turns(1, 2, u64::MAX >> 1, false);
+    assert_eq!(alone, [0], "one fits");
+    let (apart, _) = read_by_turns(2, 1, u64::MAX >> 1, false);
+    assert_eq!(apart, [0, 0], "each has its own");
+    let (together, states) = read_by_turns(2, 2, u64::MAX >> 1, false);
+    for spent in &together {
+        // A line takes 20 cycles on its path, so a window of 448 instructions 2240: 2 million cycles have 893 windows,
+        // each of which waits for at least 620 cycles less the 200 that it hides.
+        assert!(*spent > 890 * 420, "{together:?}");
+    }
+    assert_eq!(
+        read_by_turns(2, 2, 777, false),
+        (together.clone(), states.clone()),
+        "stops"
+    );
+    assert_eq!(
+        read_by_turns(2, 2, 5000, true),
+        (together, states),
+        "checkpoints"
+    );
 }

@@ -14,6 +14,9 @@ use crate::processor::{
 /// Names of levels.
 const LEVELS: [&str; 4] = ["l1d", "l2", "l3", "l4"];
 
+/// The most cores that share a level.
+const MOST_CORES: u32 = 1024;
+
 /// `[caches]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +45,7 @@ struct LevelTable {
     miss_ticks: u32,
     #[serde(default)]
     shared_ticks: u32,
+    cores: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +107,7 @@ impl Limits<'_> {
         let first = CacheParameters {
             bytes: self.kib("l1d", caches.l1d.kib, caches.l1d.ways)?,
             ways: caches.l1d.ways,
+            cores: None,
             cost: LineCost::default(),
         };
         let mut levels = vec![first];
@@ -116,9 +121,14 @@ impl Limits<'_> {
             if *name == "l2" && shared > 0 {
                 self.within("caches.l2.shared-ticks", shared, 0, 0)?;
             }
+            if let Some(cores) = level.cores {
+                let most = if *name == "l2" { 1 } else { MOST_CORES };
+                self.within(&format!("caches.{name}.cores"), cores, 1, most)?;
+            }
             levels.push(CacheParameters {
                 bytes: self.kib(name, level.kib, level.ways)?,
                 ways: level.ways,
+                cores: level.cores,
                 cost: self.line_cost(name, cost, shared)?,
             });
         }
@@ -137,6 +147,7 @@ impl Limits<'_> {
                 hidden: self.within("overlap.hidden", overlap.hidden, 0, 10_000)?,
                 queue: self.within("overlap.queue", overlap.queue, 0, 10_000)?,
             },
+            sample: 1,
         })
     }
 

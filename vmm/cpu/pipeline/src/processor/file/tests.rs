@@ -20,6 +20,48 @@ fn every_built_in_processor_is_valid_and_has_its_name() {
     assert_eq!(zen5.ports(PortGroup::Load), 4);
 }
 
+/// Only zen5 was measured; the others say so, and a file cannot claim a measurement without a word of it.
+#[test]
+fn a_file_that_was_never_measured_has_a_warning() {
+    for (name, text) in BUILT_IN {
+        let processor = Processor::parse(name, text).unwrap();
+        assert_eq!(processor.doubt().is_some(), name != "zen5", "{name}");
+        assert_eq!(processor.measured.is_none(), name != "zen5");
+    }
+    let zen4 = Processor::built_in("zen4").unwrap();
+    let doubt = zen4.doubt().unwrap();
+    assert!(doubt.contains("nobody measured the processor file zen4"));
+    let text = BUILT_IN[1].1.replace("measured = false", "measured = true");
+    let error = parse(&text).unwrap_err();
+    assert!(error.contains("p.toml: measured = true"), "{error}");
+}
+
+/// Numbers of documents: widths and windows of LLVM's models, sizes of the makers' manuals.
+#[test]
+fn files_from_documents_have_their_numbers() {
+    let of = |name| Processor::built_in(name).unwrap();
+    for (name, dispatch, window, load, kib) in [
+        ("zen3", 6, 256, 3, [32, 512, 32 << 10]),
+        ("zen4", 6, 320, 3, [32, 1024, 32 << 10]),
+        ("golden-cove", 6, 512, 3, [48, 2048, 60 << 10]),
+    ] {
+        let processor = of(name);
+        assert_eq!(processor.core.dispatch, dispatch, "{name}");
+        assert_eq!(processor.core.window, window, "{name}");
+        assert_eq!(processor.ports(PortGroup::Load), load, "{name}");
+        let sizes = processor
+            .caches
+            .levels
+            .iter()
+            .map(|level| level.bytes >> 10);
+        assert_eq!(sizes.collect::<Vec<_>>(), kib, "{name}");
+    }
+    assert_eq!(of("zen3").level, 3);
+    assert_eq!(of("golden-cove").class(UopClass::FpAdd).latency, 3);
+    assert_eq!(of("zen3").class(UopClass::FpRootDouble).latency, 21);
+    assert_eq!(of("zen4").caches.levels[2].cores, Some(8));
+}
+
 #[test]
 fn an_unknown_name_lists_the_known_ones() {
     let error = Processor::load("zen9", Path::new("."))
@@ -121,6 +163,16 @@ fn levels_and_shared_paths_have_limits() {
             "p.toml: level = 5 is out of range (1 to 4)",
         ),
         ("level = 4", "", "level"),
+        (
+            "miss-ticks = 3700, cores = 8",
+            "miss-ticks = 3700, cores = 0",
+            "caches.l3.cores = 0 is out of range (1 to 1024)",
+        ),
+        (
+            "miss-ticks = 1400 }",
+            "miss-ticks = 1400, cores = 2 }",
+            "caches.l2.cores = 2 is out of range (1 to 1)",
+        ),
         (
             "shared-ticks = 3300",
             "shared-ticks = 5501",
