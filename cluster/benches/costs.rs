@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use belljar_cluster::run::bounds::Bounds;
+use belljar_cluster::run::bounds::{Bounds, InTransit};
 use belljar_fabric::{
     Distances, Fabric, FatTree, Frame, LinkSpec, Mac, PartSpecs, Routing, SwitchSpec, Topology,
 };
@@ -79,8 +79,8 @@ fn bookkeeping() {
         let now = Time::ZERO + Span::from_ps(lookahead.as_ps() * round);
         bounds.set((round % u64::from(NODES)) as u32, now);
         // As a run's round does: before the network advances, for the turns, and after them.
-        black_box(bounds.settled(None));
-        bounds.turns(None, Time::MAX, false, &mut turns);
+        black_box(bounds.settled(InTransit::default()));
+        bounds.turns(InTransit::default(), Time::MAX, false, &mut turns);
         black_box(bounds.first());
         taken += turns.len();
     }

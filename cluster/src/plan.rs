@@ -245,14 +245,8 @@ impl Plan {
         let slurm = images::slurm(scenario, slurm_image, &roots, &files)?;
         let shared_folder = shared_folder::resolve(scenario, &images)?;
         let (images, programs) = images::resolve(&makings, images, &roots)?;
-        let infiniband = InfinibandPlan::resolve(scenario, folder, engine)?;
-        if infiniband.is_some() {
-            InfinibandPlan::check_images(&images)?;
-        }
-        let lookahead = infiniband
-            .as_ref()
-            .map_or(Span::MAX, InfinibandPlan::lookahead);
-        let lookahead = lookahead.min(network.topology.lookahead());
+        let infiniband = InfinibandPlan::resolve(scenario, folder, engine, &images)?;
+        let lookahead = infiniband::lookahead(infiniband.as_ref(), &network.topology);
         Ok(Self {
             name: scenario.name.clone(),
             description: scenario.description.clone(),

@@ -95,6 +95,7 @@ pub(crate) fn config(kernel: KernelImage) -> NodeConfig {
             name: "disk".to_owned(),
             latency: Span::from_us(1),
         }],
+        infiniband: None,
         net: Some(NetConfig {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,

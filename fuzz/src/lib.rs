@@ -53,6 +53,13 @@ pub const TARGETS: &[Target] = &[
         longest: 512,
     },
     Target {
+        name: "hca",
+        about: "an InfiniBand card: any commands and memory of a guest; any packets of peers, which reach only memory of their key",
+        run: devices::hca::target,
+        seeds: devices::hca::seeds,
+        longest: 4096,
+    },
+    Target {
         name: "walk",
         about: "page walks through arbitrary tables, against a second walker",
         run: engine::walk::target,

@@ -14,7 +14,7 @@ use super::network::{build_shape, error::NetworkError};
 use crate::plan::error::PlanError;
 use crate::plan::images::ImagePlan;
 use crate::scenario::engine::Engine;
-use crate::scenario::{RoutingName, Scenario, SpeedName};
+use crate::scenario::{Infiniband, RoutingName, Scenario, SpeedName};
 
 /// Nodes have local identifiers below those of multicast groups.
 const MOST_NODES: u32 = 0xbfff;
@@ -47,25 +47,12 @@ impl InfinibandPlan {
         scenario: &Scenario,
         folder: &Path,
         engine: Engine,
+        images: &[ImagePlan],
     ) -> Result<Option<Self>, PlanError> {
         let Some(table) = &scenario.infiniband else {
             return Ok(None);
         };
-        if engine != Engine::Exact {
-            return Err(PlanError::Range {
-                key: "infiniband",
-                value: format!("given with engine \"{engine}\""),
-                limits: "engine \"exact\", whose clock does not advance while a card works",
-            });
-        }
-        let nodes = scenario.nodes.count();
-        if nodes > MOST_NODES {
-            return Err(PlanError::Range {
-                key: "nodes.count",
-                value: format!("{nodes} with [infiniband]"),
-                limits: "49151 at most, the number of local identifiers of one subnet",
-            });
-        }
+        check_engine(scenario, engine)?;
         let delays = Delays {
             send: table.card.send.0,
             receive: table.card.receive.0,
@@ -75,21 +62,8 @@ impl InfinibandPlan {
         };
         check_delays(&delays, table.cable.0)?;
         let shape = table.shape();
-        let routing = shape.routing();
-        let routing = match (table.routing, routing) {
-            (None, Routing::Ecmp) => Routing::Shortest,
-            (_, routing) => routing,
-        };
-        if !matches!(
-            routing,
-            Routing::Shortest | Routing::DModK | Routing::SModK | Routing::Random
-        ) {
-            return Err(PlanError::Range {
-                key: "infiniband.routing",
-                value: RoutingName(routing).to_string(),
-                limits: "shortest, d-mod-k, s-mod-k or random, which depend on source and destination only",
-            });
-        }
+        let routing = routing(table)?;
+        let nodes = scenario.nodes.count();
         let topology = build_shape(&shape, nodes, folder).map_err(PlanError::Infiniband)?;
         let routes = Routes {
             routing,
@@ -109,11 +83,12 @@ impl InfinibandPlan {
         };
         plan.network()
             .map_err(|error| PlanError::Infiniband(NetworkError::from(error)))?;
+        Self::check_images(images)?;
         Ok(Some(plan))
     }
 
     /// Refuses images whose kernels have no drivers.
-    pub(super) fn check_images(images: &[ImagePlan]) -> Result<(), PlanError> {
+    fn check_images(images: &[ImagePlan]) -> Result<(), PlanError> {
         match images.iter().find(|image| image.image.infiniband.is_none()) {
             Some(without) => Err(PlanError::NoInfiniband {
                 image: without.image.manifest.recipe.clone(),
@@ -136,7 +111,7 @@ impl InfinibandPlan {
     }
 
     /// The least time from one node to another.
-    pub(crate) fn lookahead(&self) -> Span {
+    fn lookahead(&self) -> Span {
         let least = self.network().map(|network| network.distances().nearest(0));
         least.unwrap_or(Span::MAX)
     }
@@ -160,6 +135,48 @@ impl InfinibandPlan {
             },
             link: self.speed.express(),
         }
+    }
+}
+
+/// The least time from one node to another in any network.
+pub(super) fn lookahead(cards: Option<&InfinibandPlan>, topology: &Topology) -> Span {
+    let by_cards = cards.map_or(Span::MAX, InfinibandPlan::lookahead);
+    by_cards.min(topology.lookahead())
+}
+
+/// Refuses an engine without cards, and more nodes than local identifiers.
+fn check_engine(scenario: &Scenario, engine: Engine) -> Result<(), PlanError> {
+    if engine != Engine::Exact {
+        return Err(PlanError::Range {
+            key: "infiniband",
+            value: format!("given with engine \"{engine}\""),
+            limits: "engine \"exact\", whose clock does not advance while a card works",
+        });
+    }
+    let nodes = scenario.nodes.count();
+    if nodes > MOST_NODES {
+        return Err(PlanError::Range {
+            key: "nodes.count",
+            value: format!("{nodes} with [infiniband]"),
+            limits: "49151 at most, the number of local identifiers of one subnet",
+        });
+    }
+    Ok(())
+}
+
+/// The routing: the given one, or the topology's default among those by source and destination.
+fn routing(table: &Infiniband) -> Result<Routing, PlanError> {
+    let routing = match (table.routing, table.shape().routing()) {
+        (None, Routing::Ecmp) => Routing::Shortest,
+        (_, routing) => routing,
+    };
+    match routing {
+        Routing::Shortest | Routing::DModK | Routing::SModK | Routing::Random => Ok(routing),
+        other => Err(PlanError::Range {
+            key: "infiniband.routing",
+            value: RoutingName(other).to_string(),
+            limits: "shortest, d-mod-k, s-mod-k or random, which depend on source and destination only",
+        }),
     }
 }
 

@@ -20,7 +20,6 @@ const RAM: usize = 8 << 20;
 const INPUT: u64 = 0x1_0000;
 const OUTPUT: u64 = 0x1_1000;
 const LENT: u64 = 0x10_0000;
-const LENT_BYTES: u64 = 0x10_0000;
 /// In lent memory: translation entries, then memory keys.
 const MTT: u64 = 0;
 const KEYS: u64 = 0x8_0000;

@@ -41,16 +41,7 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
         false => "",
     };
     let first = |next: &str| format!("#!/bin/sh\n{variables}{share}exec {next}\n");
-    if plan.shared_folder {
-        add_shared_folder(&mut archive, image)?;
-    }
-    if plan.infiniband.is_some() {
-        add_modules(
-            &mut archive,
-            image.image.infiniband.as_deref(),
-            DRIVERS_FOLDER,
-        )?;
-    }
+    add_parts_of_image(&mut archive, plan, image)?;
     if let Some(own) = &plan.slurm {
         let start = first(&format!("{}/start", slurm::SETTINGS));
         add(&mut archive, "command", 0o755, start.as_bytes())?;
@@ -115,6 +106,21 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
         add(&mut archive, &format!("files/{name}"), 0o755, content)?;
     }
     archive.into_inner()
+}
+
+/// Adds the image's kernel modules that the plan needs.
+fn add_parts_of_image(
+    archive: &mut tar::Builder<Vec<u8>>,
+    plan: &Plan,
+    image: &ImagePlan,
+) -> io::Result<()> {
+    if plan.shared_folder {
+        add_shared_folder(archive, image)?;
+    }
+    match plan.infiniband {
+        Some(_) => add_modules(archive, image.image.infiniband.as_deref(), DRIVERS_FOLDER),
+        None => Ok(()),
+    }
 }
 
 /// Adds NFS's modules and the script that loads them.

@@ -56,7 +56,7 @@ impl Step<'_> {
     /// Carries an atomic operation out. Memory has the byte order of the machine.
     pub(super) fn swap(&mut self, pair: &mut QueuePair, packet: &Packet) -> Result<(), Refusal> {
         let of = &packet.extensions;
-        if pair.responder.open.is_some() || of.address % 8 != 0 {
+        if pair.responder.open.is_some() || !of.address.is_multiple_of(8) {
             return Err(Refusal::Invalid);
         }
         let keys = self.keys();

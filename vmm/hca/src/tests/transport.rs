@@ -174,7 +174,6 @@ fn keys_bound_what_a_peer_reaches() {
         assert_eq!(nodes[1].bytes(DATA - 64, 0x1100), before);
     }
     let (mut nodes, [mut one, _]) = connected(0, 7, 14);
-    let mut wire = Wire::default();
     let own = nodes[0].register(3, DATA, 0x1000, 1 << 11);
     one.post(&mut nodes[0], 0x0a, 0, &segment(16, own, DATA));
     assert_eq!(

@@ -3,6 +3,7 @@
 //! Files, threads and the network exist before the first round. Called by `prepare`.
 
 use belljar_fabric::Distances;
+use belljar_lossless::Lossless;
 use belljar_sim::Time;
 use belljar_vmm::KeptPages;
 
@@ -16,10 +17,29 @@ use crate::host::memory::MemoryGuard;
 use crate::host::sandbox::Sandbox;
 use crate::hosts::Exchange;
 use crate::observe::control::Viewer;
+use crate::plan::Plan;
 use crate::results::outputs;
 use crate::results::run_directory::RunDirectory;
 use crate::run::bounds::Bounds;
 use crate::run::workers::Workers;
+
+/// The bounds at `now` of a run whose nodes here are those of `workers`.
+fn bounds(plan: &Plan, cards: Option<&Lossless>, now: Time, workers: &Workers) -> Bounds {
+    let distances = Distances::new(&plan.topology);
+    let mut bounds = match cards {
+        Some(network) => Bounds::of_two(&distances, &network.distances(), plan.nodes),
+        None => Bounds::new(distances, plan.nodes),
+    };
+    for node in 0..plan.nodes {
+        if workers.holds(node) {
+            bounds.set(node, workers.next(node));
+        } else {
+            bounds.set(node, now);
+            bounds.leave(node);
+        }
+    }
+    bounds
+}
 
 impl Setup<'_> {
     /// The nodes that this host runs.
@@ -67,19 +87,8 @@ impl Setup<'_> {
         // Before any thread has a filter of its own, which would prevent it.
         self.sandbox.map_or(Ok(()), Sandbox::close_process)?;
         let workers = Workers::new(begun.runners, self.threads, plan.engine, self.sandbox)?;
-        let distances = Distances::new(&plan.topology);
-        let mut bounds = match &begun.infiniband {
-            Some(network) => Bounds::of_two(&distances, &network.distances(), plan.nodes),
-            None => Bounds::new(distances, plan.nodes),
-        };
-        for node in 0..plan.nodes {
-            if workers.holds(node) {
-                bounds.set(node, workers.next(node));
-            } else {
-                bounds.set(node, begun.now);
-                bounds.leave(node);
-            }
-        }
+        let network = begun.infiniband.as_ref();
+        let bounds = bounds(plan, network, begun.now, &workers);
         if let Some(checkpointer) = &mut checkpointer {
             let nodes = &mut checkpointer.pages.nodes;
             nodes.resize(workers.len(), KeptPages::default());
