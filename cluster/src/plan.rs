@@ -120,6 +120,8 @@ pub struct Plan {
     pub snapshots: Vec<PathBuf>,
     /// Virtual time limit of the run.
     pub limit: Time,
+    /// True if a run in which no rank can proceed ends before its limit.
+    pub stops_when_stuck: bool,
     /// True if all nodes have node 0's `/root`, over NFS.
     pub shared_folder: bool,
     /// Files that nodes return after the run.
@@ -269,6 +271,7 @@ impl Plan {
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshots: Vec::new(),
             limit: Time::ZERO + scenario.workload.limit.0,
+            stops_when_stuck: scenario.workload.stop_when_stuck,
             shared_folder,
             outputs: RequestedFiles {
                 shared_folder,

@@ -17,11 +17,13 @@ use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_debug::{Debugger, Listener, Place, Session, serve};
 use belljar_files::{Registration, read_input_text};
+use belljar_sim::Time;
 use clap::Args;
 
 use super::check::{read_scenario, sandbox};
 use crate::command::arguments::ScenarioArguments;
 use crate::command::output::say;
+use crate::command::results::trace::hang::end_without_workload;
 use crate::command::terminal::interrupt;
 
 /// The commands with which gdb begins; `ADDRESS` stands for the socket, `FILES` for the folder of copies. The script attaches to each rank, because gdb
@@ -110,7 +112,12 @@ fn plan(arguments: &ScenarioArguments) -> Result<Plan> {
         )
     })?;
     let scenario = Scenario::parse(&path, &of_run_directory(text), &arguments.set)?;
-    Ok(Plan::resolve(&scenario, &path)?)
+    let mut plan = Plan::resolve(&scenario, &path)?;
+    // A run without its workload's end ended at its limit, by a user, or because no rank could proceed.
+    if let Some(end) = end_without_workload(&path) {
+        plan.limit = plan.limit.min(Time::from_ps(end));
+    }
+    Ok(plan)
 }
 
 fn attend(

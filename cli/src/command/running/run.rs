@@ -26,10 +26,12 @@ use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::results::wire::{self, WIRE_FILE};
 use belljar_cluster::run::checkpoint::{CheckpointChoice, Tell};
 use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
+use belljar_cluster::run::stuck::StuckWatchFiles;
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario, of_run_directory};
 use belljar_files::{Registration, read_input_text};
+use belljar_trace::LOST_FILE;
 
 use super::check::{read_scenario, sandbox};
 use super::conclusion::{conclude, what_is_kept};
@@ -37,6 +39,7 @@ use crate::command::arguments::{HostArguments, HostsArguments};
 use crate::command::output::{print, say};
 use crate::command::predicting::replay::hostfile::places;
 use crate::command::results::report::deferred::DeferredReport;
+use crate::command::results::trace::hang::stuck_ranks;
 use crate::command::terminal::interrupt::{Deferral, Interrupted};
 pub(crate) use arguments::{CheckpointArguments, ResumeArguments, RunArguments};
 
@@ -235,6 +238,8 @@ impl RunTask<'_> {
             .is_none()
             .then(|| Registration::of_folder(directory.path()));
         let mut progress = ProgressDisplay::start(self.host.showing());
+        // The kernels' files are out of reach once the sandbox is active.
+        let watched = StuckWatchFiles::open(plan);
         let setup = Setup {
             plan,
             directory: Some(directory),
@@ -261,6 +266,10 @@ impl RunTask<'_> {
             run.log_states(directory, every)?;
         }
         run.attend_to(mailbox);
+        if let Some(watched) = watched {
+            let watch = watched.watch(plan, directory, run.now(), Box::new(stuck_ranks))?;
+            run.watch_for_stuck_ranks(watch);
+        }
         stop.fetch_or(self.collect, Ordering::Relaxed);
         let follower =
             (!self.host.quiet).then(|| OutputFollower::start(directory.path(), progress.line()));
@@ -283,6 +292,9 @@ impl RunTask<'_> {
         if self.collect && ending == Ending::Interrupted {
             print(render(&summary, &host, self.directory.path()))?;
             return Ok(ExitCode::SUCCESS);
+        }
+        if !matches!(ending, Ending::Workload(_)) {
+            directory.write(LOST_FILE, &serde_json::to_string(&run.lost_processes())?)?;
         }
         directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
         drop(deferral);

@@ -1,6 +1,6 @@
 //! Jobs that come to no end are explained.
 
-use belljar_tests::Dir;
+use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
 use crate::mpirun::compiled;
@@ -30,12 +30,18 @@ fn ranks_that_wait_for_each_other_are_named() {
     if !compiled(&dir, "mpicc.mpich", "dead", DEAD, &["-g", "-O1"]) {
         return;
     }
-    let words = ["mpirun", "-np", "2", "-ppn", "1", "--limit", "4s"];
+    let words = ["mpirun", "-np", "2", "-ppn", "1", "--limit", "60s"];
     let more = ["--set", "trace.frames=2", "--out", "out", "./dead"];
     let (_, error, code) = dir.call(&[&words[..], &more].concat());
     assert_ne!(code, Some(0), "{error}");
     let verdict = "deadlock: rank 0 in MPI_Recv waits for rank 1 in MPI_Recv waits for rank 0";
-    assert!(error.contains(verdict), "{error}");
+    assert!(
+        error.contains(&format!("no rank can proceed: {verdict}")),
+        "{error}"
+    );
+    let summary = std::fs::read_to_string(dir.path("out.incomplete/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).expect("this is JSON");
+    let end = summary["virtual_time_ps"].as_u64().unwrap();
 
     let (text, error, code) = dir.call(&["trace", "hang", "out.incomplete"]);
     assert_eq!(code, Some(0), "{error}");
@@ -50,9 +56,72 @@ fn ranks_that_wait_for_each_other_are_named() {
         assert_eq!(found["function"], "MPI_Recv");
         assert_eq!(found["stuck"], true);
         assert_eq!(found["waits_for"][0]["rank"], other);
+        // The run ends at the second or third quarter of a second after the last call.
+        let since = found["since_ps"].as_u64().unwrap();
         assert!(
-            found["for_ps"].as_u64() > Some(1_000_000_000_000),
+            (250_000_000_000..750_000_000_000).contains(&(end - since)),
             "{found}"
+        );
+    }
+}
+
+/// Programs that look stuck by their calls until something besides MPI wakes a rank, and one that nothing wakes.
+const WOKEN: &str = include_str!("woken.c");
+
+/// Jobs one after the other, each with another waker, with signals to both ranks by timers and other processes.
+const WAKERS: &str = "for waker in rank late pipe timer thread process; do \
+    mpiexec.hydra -disable-auto-cleanup -n 2 -ppn 1 ./woken $waker || exit 1; done; \
+    mpiexec.hydra -disable-auto-cleanup -n 2 -ppn 1 ./woken exit";
+
+#[test]
+fn a_run_whose_ranks_something_wakes_continues() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "woken", WOKEN, &["-g", "-pthread"]) {
+        return;
+    }
+    let scenario = Scenario::new(2, &WAKERS.replace("\\\n", ""));
+    let scenario = scenario.working("files = { woken = \"woken\" }");
+    let run = dir.run(&scenario, "out", &["--set", "workload.limit=60 s"]);
+    assert_ne!(run.code, Some(0), "{}", run.error);
+    let verdict =
+        "rank 6.0 in MPI_Recv waits for rank 6.1, which exited with status 0 without ending MPI";
+    assert!(run.error.contains(verdict), "{}", run.error);
+    let output = std::fs::read_to_string(dir.path("out.incomplete/stdout")).unwrap();
+    let mut lines: Vec<&str> = output.lines().collect();
+    lines.sort_unstable();
+    let signals = ["signal"; 4];
+    let others = ["late 0", "late 1", "pipe 0", "pipe 1", "rank 0", "rank 1"];
+    assert_eq!(
+        lines,
+        [&others[..], &signals[..], &["thread 0", "thread 1"]].concat()
+    );
+}
+
+#[test]
+fn a_run_continues_to_its_limit_on_request() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.openmpi", "dead", DEAD, &["-O1"]) {
+        return;
+    }
+    for (setting, ending) in [
+        ("true", "no rank can proceed"),
+        ("false", "the limit of virtual time"),
+    ] {
+        let setting = format!("workload.stop-when-stuck={setting}");
+        let words = [
+            "mpirun",
+            "-np",
+            "2",
+            "--limit",
+            "5s",
+            "--out",
+            setting.as_str(),
+        ];
+        let (_, error, code) = dir.call(&[&words[..], &["--set", &setting, "./dead"]].concat());
+        assert_ne!(code, Some(0), "{error}");
+        assert!(
+            error.contains(ending) && error.contains("waits for rank 1"),
+            "{error}"
         );
     }
 }

@@ -1,0 +1,136 @@
+//! Looks for jobs in which no rank can proceed, between two rounds in which all nodes stand at one time.
+//!
+//! The cheap conditions come first; guests' kernels and the calls so far are read only if these hold. The coordinator calls it at the
+//! times of the watch.
+
+use belljar_sim::Time;
+use belljar_trace::LostProcess;
+
+use super::{Run, RunError};
+use crate::run::ending::Ending;
+use crate::run::recorder::LeftOver;
+use crate::run::stuck::{NodeWaits, StuckWatch, WaitingThreads};
+
+impl Run {
+    /// Looks for jobs in which no rank can proceed, and ends the run if there are only such. Runs on several hosts are not watched.
+    pub fn watch_for_stuck_ranks(&mut self, watch: StuckWatch) {
+        if self.others.is_none() {
+            self.stuck_watch = Some(watch);
+        }
+    }
+
+    /// MPI processes that have ended, after the run. Empty if its ranks were not watched.
+    pub fn lost_processes(&mut self) -> Vec<LostProcess> {
+        let Some(mut watch) = self.stuck_watch.take() else {
+            return Vec::new();
+        };
+        let mut lost = Vec::new();
+        for runner in self.workers.runners() {
+            let active = runner.tracer().map(|tracer| tracer.active_processes());
+            let active = active.unwrap_or_default();
+            let waits = watch.kernels().waits(runner.index, runner.node(), &active);
+            lost.extend(waits.lost);
+        }
+        self.stuck_watch = Some(watch);
+        lost
+    }
+
+    /// True if the time `cap`, which no node passes, is that of a look.
+    pub(super) fn looks_for_stuck_ranks(&self, cap: Time) -> bool {
+        let watch = self.stuck_watch.as_ref();
+        watch.is_some_and(|watch| watch.next() == cap)
+    }
+
+    /// Looks for jobs in which no rank can proceed, when all nodes have reached `at`.
+    pub(super) fn look_for_stuck_ranks(&mut self, at: Time) -> Result<Option<Ending>, RunError> {
+        self.advance_fabric(at, at)?;
+        self.now = at;
+        let Some(mut watch) = self.stuck_watch.take() else {
+            return Ok(None);
+        };
+        let verdict = self.stuck_ranks(&mut watch, at);
+        watch.go_on(at);
+        self.stuck_watch = Some(watch);
+        Ok(verdict?.map(|verdict| {
+            self.closing.end_at(at);
+            Ending::Stuck(verdict)
+        }))
+    }
+
+    /// The verdict, if no rank can proceed and nothing can wake one.
+    fn stuck_ranks(
+        &mut self,
+        watch: &mut StuckWatch,
+        at: Time,
+    ) -> Result<Option<String>, RunError> {
+        let tracers = self.workers.runners();
+        let transitions = tracers.filter_map(|it| Some(it.tracer()?.transitions()));
+        if !watch.is_quiet(transitions.sum()) || self.may_be_woken(watch, at) {
+            return Ok(None);
+        }
+        if !self.are_ranks_inside() {
+            watch.is_still(None);
+            return Ok(None);
+        }
+        let (threads, lost) = self.waits(watch);
+        if !watch.is_still(threads) {
+            return Ok(None);
+        }
+        let open: Vec<_> = self.workers.runners().map(|it| LeftOver::of(&it)).collect();
+        let Some((trace, copy)) = watch.take_files() else {
+            return Ok(None);
+        };
+        let copy = self.recorder.copy(trace, copy, open)?;
+        Ok(copy.and_then(|copy| watch.judge(copy, at, &lost)))
+    }
+
+    /// True if something outside of the nodes may wake a process: frames, a lost frame that is sent again, delays of the scenario, a
+    /// user at a console.
+    fn may_be_woken(&self, watch: &StuckWatch, at: Time) -> bool {
+        let losses = self.fabric.statistics();
+        let mut losses = losses.iter().flatten();
+        self.fabric.next_time().is_some()
+            || losses.any(|link| link.drops + link.lost + link.failed > 0)
+            || watch.has_delays(at)
+            || self.typed > 0
+            || self.is_attended()
+    }
+
+    /// True if there are MPI processes, and each is inside a call that neither starts nor ends MPI, or has ended MPI.
+    fn are_ranks_inside(&self) -> bool {
+        let mut any = false;
+        for runner in self.workers.runners() {
+            let Some(tracer) = runner.tracer() else {
+                continue;
+            };
+            if !tracer.follows_all() {
+                return false;
+            }
+            let processes = tracer.active_processes();
+            any |= processes.iter().any(|process| !process.inside.is_empty());
+            if processes.iter().any(|process| process.starts_or_ends) {
+                return false;
+            }
+        }
+        any
+    }
+
+    /// Threads besides those in calls, unless one may act by itself; and MPI processes that have ended.
+    fn waits(&self, watch: &mut StuckWatch) -> (Option<WaitingThreads>, Vec<LostProcess>) {
+        let (mut threads, mut lost) = (Vec::new(), Vec::new());
+        for runner in self.workers.runners() {
+            let active = runner.tracer().map(|tracer| tracer.active_processes());
+            let active = active.unwrap_or_default();
+            let NodeWaits {
+                threads: own,
+                lost: ended,
+            } = watch.kernels().waits(runner.index, runner.node(), &active);
+            let Some(own) = own else {
+                return (None, lost);
+            };
+            threads.extend(own);
+            lost.extend(ended);
+        }
+        (Some(threads), lost)
+    }
+}

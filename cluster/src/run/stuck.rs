@@ -1,0 +1,192 @@
+//! Detection of jobs in which no rank can proceed, while their run is in progress.
+//!
+//! At multiples of [`EVERY`] of virtual time all nodes stand at that time. The run ends there if no MPI call has begun or ended since the
+//! time before, if nothing but a rank can wake any process, and if the analysis of all calls finds every rank stuck. A process may be
+//! woken by frames in the network, by delays of the scenario, by a running thread, and by a thread that waits with a timeout or whose
+//! process has a timer; the run continues then. The guests' kernels give processes and waits, and nothing changes in the guests. The
+//! coordinator asks the watch between rounds; a command supplies the analysis.
+
+/// Processes and waits, from the guests' kernels.
+mod kernels;
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use belljar_sim::{Span, Time};
+use belljar_trace::{LostProcess, TRACE_FILE};
+
+use crate::plan::Plan;
+use crate::results::run_directory::RunDirectory;
+use crate::run::error::RunError;
+use crate::scenario::engine::Engine;
+use kernels::Kernels;
+pub(crate) use kernels::{NodeWaits, WaitingThreads};
+
+/// Virtual time between two looks. Two without a change precede a verdict.
+const EVERY: Span = Span::from_ms(250);
+/// Largest trace that is analysed during its run.
+pub(crate) const MOST_BYTES: u64 = 1 << 30;
+
+/// The calls of a run so far, for the analysis.
+#[derive(Debug)]
+pub struct CallsSoFar<'a> {
+    /// A trace that ends at the present time.
+    pub trace: &'a Arc<File>,
+    /// The path of the run's own trace, for errors.
+    pub path: PathBuf,
+    /// The present time.
+    pub now: Time,
+    /// MPI processes that have ended.
+    pub lost: &'a [LostProcess],
+}
+
+/// The analysis: a sentence if no rank can proceed, whatever happens next.
+pub type StuckJudge = Box<dyn FnMut(&CallsSoFar<'_>) -> Option<String> + Send>;
+
+/// The state at the last look.
+#[derive(Default)]
+struct LastLook {
+    /// Entries and returns of MPI calls of all nodes.
+    transitions: u64,
+    /// Threads besides those in calls, and how often each has run; `None` if one may act by itself.
+    threads: Option<WaitingThreads>,
+    /// True if the analysis has seen these calls.
+    is_judged: bool,
+}
+
+/// Looks for jobs in which no rank can proceed.
+pub struct StuckWatch {
+    judge: StuckJudge,
+    kernels: Kernels,
+    trace: File,
+    path: PathBuf,
+    /// The copy of the trace that the analysis reads.
+    copy: Option<File>,
+    next: Time,
+    last: LastLook,
+    /// The end of the scenario's delays.
+    delays_end: Time,
+    /// False if stuck ranks do not end the run.
+    ends_run: bool,
+}
+
+/// The parts of a watch that exist before the sandbox is active.
+pub struct StuckWatchFiles {
+    kernels: Kernels,
+    copy: File,
+}
+
+impl StuckWatchFiles {
+    /// Opens the files for a run of `plan`; `None` if its ranks cannot be watched, or a file cannot be opened.
+    pub fn open(plan: &Plan) -> Option<Self> {
+        let trace = &plan.trace;
+        let is_whole = trace.functions.is_empty()
+            && trace.from.is_none()
+            && trace.until.is_none()
+            && trace.sample.is_empty()
+            && trace.collect.is_none();
+        if !trace.enabled || !is_whole || plan.engine != Engine::Exact {
+            return None;
+        }
+        Some(Self {
+            kernels: Kernels::open(plan).ok()?,
+            copy: tempfile::tempfile().ok()?,
+        })
+    }
+
+    /// The watch of a run in `directory` from `now` on.
+    ///
+    /// # Errors
+    /// If the trace cannot be opened.
+    pub fn watch(
+        self,
+        plan: &Plan,
+        directory: &RunDirectory,
+        now: Time,
+        judge: StuckJudge,
+    ) -> Result<StuckWatch, RunError> {
+        let mut watch = StuckWatch {
+            judge,
+            kernels: self.kernels,
+            trace: directory.open_file(TRACE_FILE)?,
+            path: directory.path().join(TRACE_FILE),
+            copy: Some(self.copy),
+            next: Time::ZERO,
+            last: LastLook::default(),
+            delays_end: plan.delays.end(),
+            ends_run: plan.stops_when_stuck,
+        };
+        watch.go_on(now);
+        Ok(watch)
+    }
+}
+
+impl StuckWatch {
+    /// The time of the next look.
+    pub(crate) fn next(&self) -> Time {
+        match self.ends_run {
+            true => self.next,
+            false => Time::MAX,
+        }
+    }
+
+    /// Sets the next look behind `now`.
+    pub(crate) fn go_on(&mut self, now: Time) {
+        let next = (now.as_ps() / EVERY.as_ps() + 1).checked_mul(EVERY.as_ps());
+        self.next = next.map_or(Time::MAX, Time::from_ps);
+    }
+
+    /// Takes the number of entries and returns so far; true if it has not changed since the last look.
+    pub(crate) fn is_quiet(&mut self, transitions: u64) -> bool {
+        let is_same = self.last.transitions == transitions;
+        if !is_same {
+            self.last = LastLook {
+                transitions,
+                ..LastLook::default()
+            };
+        }
+        is_same
+    }
+
+    /// True once no thread besides those in calls has run between two looks, and the analysis has not seen the calls yet.
+    pub(crate) fn is_still(&mut self, threads: Option<WaitingThreads>) -> bool {
+        let is_same = threads.is_some() && threads == self.last.threads;
+        self.last.threads = threads;
+        is_same && !self.last.is_judged
+    }
+
+    /// True if delays of the scenario may still wake a process at `now`.
+    pub(crate) fn has_delays(&self, now: Time) -> bool {
+        self.delays_end >= now
+    }
+
+    /// The kernels of the run's nodes.
+    pub(crate) fn kernels(&mut self) -> &mut Kernels {
+        &mut self.kernels
+    }
+
+    /// The run's trace, and the file for its copy.
+    pub(crate) fn take_files(&mut self) -> Option<(&File, File)> {
+        // Threads with guests may not query metadata.
+        let length = (&self.trace).seek(SeekFrom::End(0));
+        let is_small = length.is_ok_and(|length| length <= MOST_BYTES);
+        let copy = self.copy.take_if(|_| is_small)?;
+        Some((&self.trace, copy))
+    }
+
+    /// Asks the analysis about the calls in `copy`, of a run at `now`.
+    pub(crate) fn judge(&mut self, copy: File, now: Time, lost: &[LostProcess]) -> Option<String> {
+        self.last.is_judged = true;
+        let trace = Arc::new(copy);
+        let verdict = (self.judge)(&CallsSoFar {
+            trace: &trace,
+            path: self.path.clone(),
+            now,
+            lost,
+        });
+        self.copy = Arc::try_unwrap(trace).ok();
+        verdict
+    }
+}
