@@ -15,8 +15,12 @@ pub struct ActiveProcess {
     pub process: u32,
     /// The physical address of its page tables.
     pub tables: u64,
+    /// Thread pointers of all threads that have called MPI.
+    pub threads: Vec<u64>,
     /// Thread pointers (bases of FS) of the threads inside calls.
     pub inside: Vec<u64>,
+    /// The status with which it ended, as `wait` returns it, if that was observed.
+    pub end: Option<u32>,
     /// True if one of these calls starts or ends MPI.
     pub starts_or_ends: bool,
 }
@@ -27,11 +31,17 @@ pub fn object_name(address: u64, memory: &dyn GuestMemory) -> Option<String> {
 }
 
 impl NodeTracer {
-    /// Returns the number of calls that were entered or left so far, whether they are recorded or not. Equal numbers mean that no
-    /// call began or ended in between.
-    pub fn transitions(&self) -> u64 {
-        // Each call that left has been entered before.
-        2 * self.open.entered() - self.open.all().count() as u64
+    /// Returns the cycle at which an MPI call last began or ended, whether it is recorded or not.
+    pub fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    /// Returns the processes whose page tables other processes have got: numbers, and the statuses with which they ended, as far as these
+    /// were observed.
+    pub fn gone_processes(&self) -> impl Iterator<Item = (u32, Option<u32>)> {
+        self.gone
+            .iter()
+            .map(|(process, status)| (*process, *status))
     }
 
     /// Returns the MPI processes that have called MPI, in the order of their address spaces. Processes that have ended stay until
@@ -46,9 +56,11 @@ impl NodeTracer {
             }
             inside.dedup();
             ActiveProcess {
+                threads: process.threads().collect(),
                 process: process.number,
                 tables: *space,
                 inside,
+                end: process.end,
                 starts_or_ends,
             }
         });

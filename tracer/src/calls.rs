@@ -176,11 +176,6 @@ impl OpenCalls {
         }
     }
 
-    /// The number of calls that were added so far.
-    pub(crate) fn entered(&self) -> u64 {
-        self.next
-    }
-
     /// The threads of an address space with open calls, each with the kind of the call, in the order of threads.
     pub(crate) fn threads_in(&self, space: Space) -> impl Iterator<Item = (u64, CallKind)> {
         let range = (space, (0, 0))..=(space, (u64::MAX, u64::MAX));

@@ -256,6 +256,7 @@ impl Run {
         if settled == Time::MAX && self.closing.is_open() {
             return Ok(Some(Ending::Deadlock));
         }
+        self.look_for_quiet_ranks(settled);
         let cap = self.cap();
         if settled >= self.closing.cap() {
             self.now = self.closing.cap();

@@ -1,7 +1,8 @@
 //! Detection of jobs in which no rank can proceed, while their run is in progress.
 //!
-//! At multiples of [`EVERY`] of virtual time all nodes stand at that time. The run ends there if no MPI call has begun or ended since the
-//! time before, if nothing but a rank can wake any process, and if the analysis of all calls finds every rank stuck. A process may be
+//! The watch looks at multiples of a span of virtual time. Once no MPI call has begun or ended in the span before, all nodes stand at the
+//! time of the next look. The run ends there if nothing but a rank can wake any process, no other thread has run since the look before,
+//! and the analysis of all calls finds every rank stuck. A process may be
 //! woken by frames in the network, by delays of the scenario, by a running thread, and by a thread that waits with a timeout or whose
 //! process has a timer; the run continues then. The guests' kernels give processes and waits, and nothing changes in the guests. The
 //! coordinator asks the watch between rounds; a command supplies the analysis.
@@ -19,13 +20,14 @@ use belljar_trace::{LostProcess, TRACE_FILE};
 
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
+use crate::run::ending::Closing;
 use crate::run::error::RunError;
 use crate::scenario::engine::Engine;
 use kernels::Kernels;
-pub(crate) use kernels::{NodeWaits, WaitingThreads};
+pub(crate) use kernels::WaitingThreads;
 
-/// Virtual time between two looks. Two without a change precede a verdict.
-const EVERY: Span = Span::from_ms(250);
+/// Virtual time between two looks. Three without a call precede a verdict.
+const EVERY: Span = Span::from_ms(200);
 /// Largest trace that is analysed during its run.
 pub(crate) const MOST_BYTES: u64 = 1 << 30;
 
@@ -48,8 +50,6 @@ pub type StuckJudge = Box<dyn FnMut(&CallsSoFar<'_>) -> Option<String> + Send>;
 /// The state at the last look.
 #[derive(Default)]
 struct LastLook {
-    /// Entries and returns of MPI calls of all nodes.
-    transitions: u64,
     /// Threads besides those in calls, and how often each has run; `None` if one may act by itself.
     threads: Option<WaitingThreads>,
     /// True if the analysis has seen these calls.
@@ -64,7 +64,10 @@ pub struct StuckWatch {
     path: PathBuf,
     /// The copy of the trace that the analysis reads.
     copy: Option<File>,
+    /// The time of the next look.
     next: Time,
+    /// True if all nodes must stand at that time.
+    is_exact: bool,
     last: LastLook,
     /// The end of the scenario's delays.
     delays_end: Time,
@@ -96,7 +99,7 @@ impl StuckWatchFiles {
         })
     }
 
-    /// The watch of a run in `directory` from `now` on.
+    /// The watch of a run in `directory`.
     ///
     /// # Errors
     /// If the trace cannot be opened.
@@ -104,22 +107,20 @@ impl StuckWatchFiles {
         self,
         plan: &Plan,
         directory: &RunDirectory,
-        now: Time,
         judge: StuckJudge,
     ) -> Result<StuckWatch, RunError> {
-        let mut watch = StuckWatch {
+        Ok(StuckWatch {
             judge,
             kernels: self.kernels,
             trace: directory.open_file(TRACE_FILE)?,
             path: directory.path().join(TRACE_FILE),
             copy: Some(self.copy),
             next: Time::ZERO,
+            is_exact: false,
             last: LastLook::default(),
             delays_end: plan.delays.end(),
             ends_run: plan.stops_when_stuck,
-        };
-        watch.go_on(now);
-        Ok(watch)
+        })
     }
 }
 
@@ -132,22 +133,33 @@ impl StuckWatch {
         }
     }
 
-    /// Sets the next look behind `now`.
-    pub(crate) fn go_on(&mut self, now: Time) {
-        let next = (now.as_ps() / EVERY.as_ps() + 1).checked_mul(EVERY.as_ps());
-        self.next = next.map_or(Time::MAX, Time::from_ps);
+    /// The time that no node passes before the next look.
+    pub(crate) fn hold(&self) -> Time {
+        match self.is_exact {
+            true => self.next(),
+            false => Time::MAX,
+        }
     }
 
-    /// Takes the number of entries and returns so far; true if it has not changed since the last look.
-    pub(crate) fn is_quiet(&mut self, transitions: u64) -> bool {
-        let is_same = self.last.transitions == transitions;
-        if !is_same {
-            self.last = LastLook {
-                transitions,
-                ..LastLook::default()
-            };
+    /// Sets the next look behind `now`; with `is_exact`, all nodes stand at its time.
+    pub(crate) fn go_on(&mut self, now: Time, is_exact: bool, closing: &Closing) {
+        let next = Self::last_look(now).as_ps().checked_add(EVERY.as_ps());
+        self.next = next.map_or(Time::MAX, |next| closing.reachable(Time::from_ps(next)));
+        self.is_exact = is_exact;
+    }
+
+    /// The time of the last look up to `now`.
+    pub(crate) fn last_look(now: Time) -> Time {
+        Time::from_ps(now.as_ps() / EVERY.as_ps() * EVERY.as_ps())
+    }
+
+    /// True if no call has begun or ended in the span before `look`, by the time `changed` at which one last did.
+    pub(crate) fn is_quiet(&mut self, look: Time, changed: Time) -> bool {
+        let is_quiet = changed + EVERY <= look;
+        if !is_quiet {
+            self.last = LastLook::default();
         }
-        is_same
+        is_quiet
     }
 
     /// True once no thread besides those in calls has run between two looks, and the analysis has not seen the calls yet.

@@ -267,7 +267,7 @@ impl RunTask<'_> {
         }
         run.attend_to(mailbox);
         if let Some(watched) = watched {
-            let watch = watched.watch(plan, directory, run.now(), Box::new(stuck_ranks))?;
+            let watch = watched.watch(plan, directory, Box::new(stuck_ranks))?;
             run.watch_for_stuck_ranks(watch);
         }
         stop.fetch_or(self.collect, Ordering::Relaxed);

@@ -61,7 +61,7 @@ impl Run {
         let look = self
             .stuck_watch
             .as_ref()
-            .map_or(Time::MAX, StuckWatch::next);
+            .map_or(Time::MAX, StuckWatch::hold);
         let cap = self.closing.cap().min(self.hold).min(look);
         cut.map_or(cap, |cut| cut.min(cap))
     }

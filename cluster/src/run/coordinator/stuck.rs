@@ -9,7 +9,7 @@ use belljar_trace::LostProcess;
 use super::{Run, RunError};
 use crate::run::ending::Ending;
 use crate::run::recorder::LeftOver;
-use crate::run::stuck::{NodeWaits, StuckWatch, WaitingThreads};
+use crate::run::stuck::{StuckWatch, WaitingThreads};
 
 impl Run {
     /// Looks for jobs in which no rank can proceed, and ends the run if there are only such. Runs on several hosts are not watched.
@@ -24,13 +24,7 @@ impl Run {
         let Some(mut watch) = self.stuck_watch.take() else {
             return Vec::new();
         };
-        let mut lost = Vec::new();
-        for runner in self.workers.runners() {
-            let active = runner.tracer().map(|tracer| tracer.active_processes());
-            let active = active.unwrap_or_default();
-            let waits = watch.kernels().waits(runner.index, runner.node(), &active);
-            lost.extend(waits.lost);
-        }
+        let (_, lost) = self.waits(&mut watch);
         self.stuck_watch = Some(watch);
         lost
     }
@@ -38,7 +32,34 @@ impl Run {
     /// True if the time `cap`, which no node passes, is that of a look.
     pub(super) fn looks_for_stuck_ranks(&self, cap: Time) -> bool {
         let watch = self.stuck_watch.as_ref();
-        watch.is_some_and(|watch| watch.next() == cap)
+        watch.is_some_and(|watch| watch.hold() == cap)
+    }
+
+    /// If the time of a look is over by `settled`, decides whether all nodes stand at the time of the next one. Nodes may be ahead, but
+    /// the decision depends on calls before the look alone, unless later ones make it void.
+    pub(super) fn look_for_quiet_ranks(&mut self, settled: Time) {
+        let is_due = |watch: &StuckWatch| watch.next() <= settled && watch.hold() == Time::MAX;
+        if !self.stuck_watch.as_ref().is_some_and(is_due) {
+            return;
+        }
+        let Some(mut watch) = self.stuck_watch.take() else {
+            return;
+        };
+        let look = StuckWatch::last_look(settled);
+        let is_quiet = watch.is_quiet(look, self.last_change()) && self.are_ranks_inside();
+        // Nodes are ahead by a frame's shortest way at most.
+        let latest = self.latest().max(look);
+        watch.go_on(latest, is_quiet, &self.closing);
+        self.stuck_watch = Some(watch);
+    }
+
+    /// The time at which an MPI call last began or ended.
+    fn last_change(&self) -> Time {
+        let times = self.workers.runners().filter_map(|runner| {
+            let changed = runner.tracer()?.changed();
+            Some(runner.node().frequency().time_of(changed))
+        });
+        times.max().unwrap_or(Time::ZERO)
     }
 
     /// Looks for jobs in which no rank can proceed, when all nodes have reached `at`.
@@ -49,7 +70,8 @@ impl Run {
             return Ok(None);
         };
         let verdict = self.stuck_ranks(&mut watch, at);
-        watch.go_on(at);
+        let is_quiet = watch.is_quiet(at, self.last_change());
+        watch.go_on(at, is_quiet, &self.closing);
         self.stuck_watch = Some(watch);
         Ok(verdict?.map(|verdict| {
             self.closing.end_at(at);
@@ -63,9 +85,7 @@ impl Run {
         watch: &mut StuckWatch,
         at: Time,
     ) -> Result<Option<String>, RunError> {
-        let tracers = self.workers.runners();
-        let transitions = tracers.filter_map(|it| Some(it.tracer()?.transitions()));
-        if !watch.is_quiet(transitions.sum()) || self.may_be_woken(watch, at) {
+        if !watch.is_quiet(at, self.last_change()) || self.may_be_woken(watch, at) {
             return Ok(None);
         }
         if !self.are_ranks_inside() {
@@ -117,20 +137,27 @@ impl Run {
 
     /// Threads besides those in calls, unless one may act by itself; and MPI processes that have ended.
     fn waits(&self, watch: &mut StuckWatch) -> (Option<WaitingThreads>, Vec<LostProcess>) {
-        let (mut threads, mut lost) = (Vec::new(), Vec::new());
+        let (mut threads, mut lost) = (Some(Vec::new()), Vec::new());
         for runner in self.workers.runners() {
-            let active = runner.tracer().map(|tracer| tracer.active_processes());
-            let active = active.unwrap_or_default();
-            let NodeWaits {
-                threads: own,
-                lost: ended,
-            } = watch.kernels().waits(runner.index, runner.node(), &active);
-            let Some(own) = own else {
-                return (None, lost);
-            };
-            threads.extend(own);
-            lost.extend(ended);
+            let node = runner.index;
+            let tracer = runner.tracer();
+            let active = tracer.map_or_else(Vec::new, |tracer| tracer.active_processes());
+            let own = watch.kernels().waits(node, runner.node(), &active);
+            threads = threads.zip(own.threads).map(|(mut threads, own)| {
+                threads.extend(own);
+                threads
+            });
+            lost.extend(own.lost);
+            let gone = tracer
+                .into_iter()
+                .flat_map(|tracer| tracer.gone_processes());
+            lost.extend(gone.map(|(process, status)| LostProcess {
+                node,
+                process,
+                status,
+            }));
         }
-        (Some(threads), lost)
+        lost.sort_unstable();
+        (threads, lost)
     }
 }

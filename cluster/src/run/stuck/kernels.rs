@@ -139,13 +139,15 @@ impl Kernels {
         };
         let lives = |of: &ActiveProcess| {
             let mut all = processes.iter();
-            all.any(|process| process.tables & TABLES == of.tables)
+            let process = all.find(|process| process.tables & TABLES == of.tables);
+            // Another process may have the page tables of one that has ended.
+            process.is_some_and(|it| of.end.is_none() || is_same(&kernel, it, of))
         };
         let lost = active.iter().filter(|of| !lives(of));
         let lost = lost.map(|of| LostProcess {
             node: number,
             process: of.process,
-            status: None,
+            status: of.end,
         });
         let lost: Vec<LostProcess> = lost.collect();
         let mut threads = Vec::new();
@@ -167,6 +169,13 @@ impl Kernels {
             lost,
         }
     }
+}
+
+/// True if a process has a thread that has called MPI in `of`.
+fn is_same(kernel: &Kernel<'_>, process: &Process, of: &ActiveProcess) -> bool {
+    let pointers = process.threads.iter();
+    let mut pointers = pointers.filter_map(|thread| kernel.thread_pointer(thread));
+    pointers.any(|pointer| of.threads.contains(&pointer))
 }
 
 /// True for a process of a launcher whose job has no time limit.

@@ -56,10 +56,10 @@ fn ranks_that_wait_for_each_other_are_named() {
         assert_eq!(found["function"], "MPI_Recv");
         assert_eq!(found["stuck"], true);
         assert_eq!(found["waits_for"][0]["rank"], other);
-        // The run ends at the second or third quarter of a second after the last call.
+        // The run ends 0.6 to 0.8 s after the last call.
         let since = found["since_ps"].as_u64().unwrap();
         assert!(
-            (250_000_000_000..750_000_000_000).contains(&(end - since)),
+            (600_000_000_000..=800_000_000_000).contains(&(end - since)),
             "{found}"
         );
     }
@@ -82,12 +82,14 @@ fn a_run_whose_ranks_something_wakes_continues() {
     let scenario = Scenario::new(2, &WAKERS.replace("\\\n", ""));
     let scenario = scenario.working("files = { woken = \"woken\" }");
     let run = dir.run(&scenario, "out", &["--set", "workload.limit=60 s"]);
-    assert_ne!(run.code, Some(0), "{}", run.error);
+    assert_ne!(run.code, Some(0), "{}", run.stderr);
     let verdict =
         "rank 6.0 in MPI_Recv waits for rank 6.1, which exited with status 0 without ending MPI";
-    assert!(run.error.contains(verdict), "{}", run.error);
+    assert!(run.stderr.contains(verdict), "{}", run.stderr);
     let output = std::fs::read_to_string(dir.path("out.incomplete/stdout")).unwrap();
-    let mut lines: Vec<&str> = output.lines().collect();
+    // Without the complaints of UCX about partners that have ended.
+    let lines = output.lines().filter(|line| !line.starts_with('['));
+    let mut lines: Vec<&str> = lines.collect();
     lines.sort_unstable();
     let signals = ["signal"; 4];
     let others = ["late 0", "late 1", "pipe 0", "pipe 1", "rank 0", "rank 1"];
