@@ -44,8 +44,17 @@ pub struct CallsSoFar<'a> {
     pub lost: &'a [LostProcess],
 }
 
-/// The analysis: a sentence if no rank can proceed, whatever happens next.
-pub type StuckJudge = Box<dyn FnMut(&CallsSoFar<'_>) -> Option<String> + Send>;
+/// The analysis of a run's calls so far.
+pub trait CallAnalysis: Send {
+    /// Returns a sentence on the ranks if none can proceed.
+    fn stuck_ranks(&mut self, calls: &CallsSoFar<'_>) -> Option<String>;
+
+    /// Returns the messages that wait, and the calls of all ranks, as text.
+    ///
+    /// # Errors
+    /// The reason in words.
+    fn queues(&mut self, calls: &CallsSoFar<'_>) -> Result<String, String>;
+}
 
 /// The state at the last look.
 #[derive(Default)]
@@ -58,7 +67,7 @@ struct LastLook {
 
 /// Looks for jobs in which no rank can proceed.
 pub struct StuckWatch {
-    judge: StuckJudge,
+    analysis: Box<dyn CallAnalysis>,
     kernels: Kernels,
     trace: File,
     path: PathBuf,
@@ -107,10 +116,10 @@ impl StuckWatchFiles {
         self,
         plan: &Plan,
         directory: &RunDirectory,
-        judge: StuckJudge,
+        analysis: Box<dyn CallAnalysis>,
     ) -> Result<StuckWatch, RunError> {
         Ok(StuckWatch {
-            judge,
+            analysis,
             kernels: self.kernels,
             trace: directory.open_file(TRACE_FILE)?,
             path: directory.path().join(TRACE_FILE),
@@ -191,14 +200,40 @@ impl StuckWatch {
     /// Asks the analysis about the calls in `copy`, of a run at `now`.
     pub(crate) fn judge(&mut self, copy: File, now: Time, lost: &[LostProcess]) -> Option<String> {
         self.last.is_judged = true;
+        self.analyse(copy, now, lost, |analysis, calls| {
+            analysis.stuck_ranks(calls)
+        })
+    }
+
+    /// The messages that wait, by the calls in `copy`.
+    ///
+    /// # Errors
+    /// The reason in words.
+    pub(crate) fn queues(
+        &mut self,
+        copy: File,
+        now: Time,
+        lost: &[LostProcess],
+    ) -> Result<String, String> {
+        self.analyse(copy, now, lost, |analysis, calls| analysis.queues(calls))
+    }
+
+    fn analyse<T>(
+        &mut self,
+        copy: File,
+        now: Time,
+        lost: &[LostProcess],
+        work: impl FnOnce(&mut dyn CallAnalysis, &CallsSoFar<'_>) -> T,
+    ) -> T {
         let trace = Arc::new(copy);
-        let verdict = (self.judge)(&CallsSoFar {
+        let calls = CallsSoFar {
             trace: &trace,
             path: self.path.clone(),
             now,
             lost,
-        });
+        };
+        let result = work(&mut *self.analysis, &calls);
         self.copy = Arc::try_unwrap(trace).ok();
-        verdict
+        result
     }
 }

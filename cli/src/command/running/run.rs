@@ -39,7 +39,7 @@ use crate::command::arguments::{HostArguments, HostsArguments};
 use crate::command::output::{print, say};
 use crate::command::predicting::replay::hostfile::places;
 use crate::command::results::report::deferred::DeferredReport;
-use crate::command::results::trace::hang::stuck_ranks;
+use crate::command::results::trace::hang::RankAnalysis;
 use crate::command::terminal::interrupt::{Deferral, Interrupted};
 pub(crate) use arguments::{CheckpointArguments, ResumeArguments, RunArguments};
 
@@ -267,7 +267,7 @@ impl RunTask<'_> {
         }
         run.attend_to(mailbox);
         if let Some(watched) = watched {
-            let watch = watched.watch(plan, directory, Box::new(stuck_ranks))?;
+            let watch = watched.watch(plan, directory, Box::new(RankAnalysis))?;
             run.watch_for_stuck_ranks(watch);
         }
         stop.fetch_or(self.collect, Ordering::Relaxed);

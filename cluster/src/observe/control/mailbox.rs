@@ -44,6 +44,7 @@ struct Inner {
     typed: VecDeque<(u32, Vec<u8>)>,
     typed_bytes: usize,
     checkpoints: Requests,
+    queues: QueuesRequests,
     /// By client.
     holds: BTreeMap<u64, Hold>,
     log: Option<File>,
@@ -68,6 +69,15 @@ impl Requests {
         let known = self.last.as_ref().map_or(0, |(number, _)| *number);
         self.taken == before || self.number.is_some_and(|number| known < number)
     }
+}
+
+/// Requests for the messages that wait, and the last answer.
+#[derive(Debug, Default)]
+struct QueuesRequests {
+    wanted: bool,
+    /// Number of answers so far.
+    answers: u64,
+    last: Option<Result<String, String>>,
 }
 
 /// A client's limits on virtual time.
@@ -95,6 +105,8 @@ pub(crate) struct Work {
     pub(crate) paused: bool,
     /// True if a client requests a checkpoint.
     pub(crate) checkpoint: bool,
+    /// True if a client requests the messages that wait.
+    pub(crate) queues: bool,
 }
 
 impl Mailbox {
@@ -116,6 +128,7 @@ impl Mailbox {
         Work {
             look: std::mem::take(&mut inner.wanted),
             checkpoint: std::mem::take(&mut inner.checkpoints.wanted),
+            queues: std::mem::take(&mut inner.queues.wanted),
             paused: inner.holds.values().any(|hold| hold.paused),
             typed,
         }
@@ -127,6 +140,29 @@ impl Mailbox {
         inner.look = look;
         inner.looks += 1;
         self.answered.notify_all();
+    }
+
+    /// Answers the requests for the messages that wait.
+    pub(crate) fn publish_queues(&self, queues: Result<String, String>) {
+        let mut inner = self.lock();
+        inner.queues.last = Some(queues);
+        inner.queues.answers += 1;
+        self.answered.notify_all();
+    }
+
+    /// The messages that wait, as text; the reason if the run cannot find them.
+    pub(crate) fn queues(&self) -> Result<String, String> {
+        let mut inner = self.lock();
+        let before = inner.queues.answers;
+        inner.queues.wanted = true;
+        self.call(&inner);
+        let unanswered = |inner: &mut Inner| inner.queues.answers == before && !inner.closed;
+        let inner = self.answered.wait_while(inner, unanswered);
+        let inner = inner.unwrap_or_else(PoisonError::into_inner);
+        match &inner.queues.last {
+            Some(last) if inner.queues.answers != before => last.clone(),
+            _ => Err("the run is ending".to_owned()),
+        }
     }
 
     /// Records that `bytes` were typed into `node` at `at`; returns the length of the record.

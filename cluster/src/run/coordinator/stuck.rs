@@ -3,6 +3,8 @@
 //! The cheap conditions come first; guests' kernels and the calls so far are read only if these hold. The coordinator calls it at the
 //! times of the watch.
 
+use std::fs::File;
+
 use belljar_sim::Time;
 use belljar_trace::LostProcess;
 
@@ -96,12 +98,33 @@ impl Run {
         if !watch.is_still(threads) {
             return Ok(None);
         }
-        let open: Vec<_> = self.workers.runners().map(|it| LeftOver::of(&it)).collect();
-        let Some((trace, copy)) = watch.take_files() else {
-            return Ok(None);
-        };
-        let copy = self.recorder.copy(trace, copy, open)?;
+        let copy = self.copy_of_calls(watch)?;
         Ok(copy.and_then(|copy| watch.judge(copy, at, &lost)))
+    }
+
+    /// All calls so far; `None` if there are too many.
+    fn copy_of_calls(&mut self, watch: &mut StuckWatch) -> Result<Option<File>, RunError> {
+        let open: Vec<_> = self.workers.runners().map(|it| LeftOver::of(&it)).collect();
+        match watch.take_files() {
+            Some((trace, copy)) => self.recorder.copy(trace, copy, open),
+            None => Ok(None),
+        }
+    }
+
+    /// The messages that wait, and the calls of all ranks, as text; the reason if they are unknown.
+    pub(super) fn queues(&mut self) -> Result<String, String> {
+        let unknown = "this run has no whole trace, is on several hosts, or its engine is kvm";
+        let mut watch = self.stuck_watch.take().ok_or(unknown)?;
+        let (_, lost) = self.waits(&mut watch);
+        let copy = self.copy_of_calls(&mut watch);
+        let now = self.latest();
+        let queues = match copy {
+            Ok(Some(copy)) => watch.queues(copy, now, &lost),
+            Ok(None) => Err("the trace has more than 1 GiB".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        self.stuck_watch = Some(watch);
+        queues
     }
 
     /// True if something outside of the nodes may wake a process: frames, a lost frame that is sent again, delays of the scenario, a

@@ -1,5 +1,7 @@
 //! Jobs that come to no end are explained.
 
+use std::time::Duration;
+
 use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
@@ -126,4 +128,52 @@ fn a_run_continues_to_its_limit_on_request() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn queues_of_a_run_in_progress_name_receives_and_messages() {
+    let Some(dir) = Dir::new() else { return };
+    let crossed = DEAD.replace(
+        "MPI_Recv(&got",
+        "if (!rank) MPI_Ssend(&rank, 1, MPI_INT, 1, 6, MPI_COMM_WORLD); MPI_Recv(&got",
+    );
+    if !compiled(&dir, "mpicc.mpich", "crossed", &crossed, &["-O1"]) {
+        return;
+    }
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 -ppn 1 ./crossed");
+    let scenario = scenario.working("files = { crossed = \"crossed\" }\nstop-when-stuck = false");
+    let mut child = dir.start(&scenario, "out");
+    let queues = belljar_tests::lab::wait_for(Duration::from_secs(120), || {
+        let (text, _, _) = dir.call(&["watch", "--queues", "out"]);
+        text.contains("in MPI_Recv")
+            .then_some(text)
+            .filter(|text| text.contains("in MPI_Ssend"))
+    });
+    belljar_tests::interrupt(&child);
+    child.wait().expect("the run ends");
+    let queues = queues.expect("both ranks wait");
+    let rows: Vec<Vec<&str>> = queues
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    // A message from rank 0 to rank 1 with tag 6 that no receive took, and a receive of rank 1 from rank 0 with tag 5.
+    let place = |words: &str| {
+        queues
+            .lines()
+            .position(|line| line == words)
+            .expect("a title")
+    };
+    assert_eq!(
+        rows[place("Messages that no receive took") + 2],
+        ["0", "1", "6", "1"],
+        "{queues}"
+    );
+    assert_eq!(
+        rows[place("Receives that no message reached") + 2],
+        ["0", "1", "5", "1"],
+        "{queues}"
+    );
+    let (_, error, code) = dir.call(&["watch", "--queues", "out"]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("belljar trace hang"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! `belljar trace hang`: why a job came to no end.
 //!
 //! The run may have been broken off: its trace then ends without a footer. Commands that run scenarios print the verdict for such a
-//! run. Called by `trace`, and at the end of runs.
+//! run, and a run in progress calls the analysis by its watch. Called by `trace`, and at the end of runs.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use belljar_analysis::Hang;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
-use belljar_cluster::run::stuck::CallsSoFar;
+use belljar_cluster::run::stuck::{CallAnalysis, CallsSoFar};
 use belljar_cluster::scenario::Scenario;
 use belljar_files::{open_input, read_input_text};
-use belljar_trace::{LOST_FILE, LostProcess};
+use belljar_trace::{LOST_FILE, LostProcess, TraceError};
 use clap::Args;
 
 use super::collected::warn;
@@ -56,10 +56,25 @@ pub(in crate::command) fn verdict(directory: &Path) -> Option<String> {
     hang.ok()?.0.sentence()
 }
 
-/// A sentence on the ranks of a run in progress, if none can proceed.
-pub(in crate::command) fn stuck_ranks(calls: &CallsSoFar<'_>) -> Option<String> {
-    let hang = belljar_analysis::hang_in(calls.trace, &calls.path, calls.now.as_ps(), calls.lost);
-    hang.ok().filter(Hang::is_total)?.sentence()
+/// The analysis of a run in progress.
+pub(in crate::command) struct RankAnalysis;
+
+impl CallAnalysis for RankAnalysis {
+    fn stuck_ranks(&mut self, calls: &CallsSoFar<'_>) -> Option<String> {
+        hang_so_far(calls).ok().filter(Hang::is_total)?.sentence()
+    }
+
+    fn queues(&mut self, calls: &CallsSoFar<'_>) -> Result<String, String> {
+        let hang = hang_so_far(calls).map_err(|error| error.to_string())?;
+        let mut text = Vec::new();
+        let written = hang.write(&mut text);
+        written.map_err(|error| error.to_string())?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+fn hang_so_far(calls: &CallsSoFar<'_>) -> Result<Hang, TraceError> {
+    belljar_analysis::hang_in(calls.trace, &calls.path, calls.now.as_ps(), calls.lost)
 }
 
 /// MPI processes that had ended before the run of a trace did, if the run recorded them.
