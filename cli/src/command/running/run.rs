@@ -293,7 +293,9 @@ impl RunTask<'_> {
             print(render(&summary, &host, self.directory.path()))?;
             return Ok(ExitCode::SUCCESS);
         }
-        if !matches!(ending, Ending::Workload(_)) {
+        // Also if an earlier part of the run left one.
+        let is_over = matches!(ending, Ending::Workload(_));
+        if !is_over || directory.path().join(LOST_FILE).exists() {
             directory.write(LOST_FILE, &serde_json::to_string(&run.lost_processes())?)?;
         }
         directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
