@@ -148,6 +148,18 @@ fn a_message_of_the_next_phase_is_found_minimised_and_repeated_to_the_byte() {
         assert!(output.contains("in PMPI_Recv ()"), "{output}{error}");
         assert!(error.contains("rank 0, node 0, phases"), "{output}{error}");
     }
+    // The report of the failing run has the explanation.
+    let run = failure["directory"].as_str().expect("a path");
+    let (_, error, code) = dir.call(&["report", run, "--out", "page.html"]);
+    assert_eq!(code, Some(0), "{error}");
+    if let Some(page) = crate::trace::report::shown(&dir, "page.html") {
+        assert!(page.contains("<summary>explanation.txt"), "{page}");
+    }
+    let text = std::fs::read_to_string(dir.path(run).join("explanation.txt")).expect("a file");
+    assert!(
+        text.contains("* wildcard receive 2 of rank 0  message 1 of rank 2  message 2 of rank 1"),
+        "{text}"
+    );
     // The scenario gives the same run from the boot, with another number of threads.
     let scenario = failure["scenario"].as_str().expect("a path");
     let (_, error, code) = dir.call(&[

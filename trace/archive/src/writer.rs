@@ -7,6 +7,8 @@
 
 /// The sections of a chunk: structure, operands and times of the buffered calls.
 mod chunk;
+/// Copies of a trace in progress.
+mod copy;
 /// A writer on a separate thread.
 pub(crate) mod queue;
 
@@ -59,9 +61,6 @@ pub struct TraceWriter {
     /// The latest thread in each slot of a cache of threads.
     recent: Vec<u32>,
 }
-
-/// Bytes of a part of a copied file.
-const COPIED: usize = 1 << 16;
 
 /// Number of threads found without a search.
 const RECENT: usize = 256;
@@ -177,31 +176,6 @@ impl TraceWriter {
         writer.dictionary = Dictionary::load(saved.dictionary);
         writer.sizes = saved.sizes;
         Ok(writer)
-    }
-
-    /// As [`resume`](Self::resume), on a copy of the file: `onto` gets its first bytes up to the saved length.
-    ///
-    /// # Errors
-    /// The same as for [`resume`](Self::resume).
-    pub fn resume_copy(
-        mut file: &File,
-        mut onto: File,
-        path: &Path,
-        saved: &[u8],
-    ) -> Result<Self, TraceError> {
-        let failed = |source| failed("copy", path, source);
-        file.rewind().map_err(failed)?;
-        onto.set_len(0).map_err(failed)?;
-        onto.rewind().map_err(failed)?;
-        let mut buffer = vec![0; COPIED];
-        loop {
-            let count = file.read(&mut buffer).map_err(failed)?;
-            if count == 0 {
-                break;
-            }
-            onto.write_all(&buffer[..count]).map_err(failed)?;
-        }
-        Self::resume(onto, path, saved)
     }
 
     /// Checks the part of the file at `path` that existed when `saved` was created, by its checksums. Changes nothing.
@@ -347,16 +321,6 @@ impl TraceWriter {
         self.dictionary.keep_small();
         // One write for each chunk: a crash of this process leaves whole chunks.
         self.write(&bytes)
-    }
-
-    /// Writes the pending calls and returns the file, which ends there like that of an interrupted run.
-    ///
-    /// # Errors
-    /// The same as for [`push`](Self::push).
-    pub fn break_off(mut self) -> Result<File, TraceError> {
-        self.flush()?;
-        self.cut()?;
-        Ok(self.file)
     }
 
     /// Returns the number of calls added so far.

@@ -37,6 +37,8 @@ use verdict::Judge;
 
 /// The file of a failure's folder with the time of its decision, at which `belljar debug` begins.
 pub(super) const DECISION_FILE: &str = "decision";
+/// The file of a failing run's directory with its explanation, which reports show.
+pub(in crate::command) const EXPLANATION_FILE: &str = "explanation.txt";
 /// Most runs for one target.
 const MOST_ATTEMPTS: u32 = 4;
 /// Time by which delays outlast the wanted message at first, in picoseconds, and the factor for each further attempt.
@@ -335,6 +337,11 @@ impl Exploration {
             write_file(&path, format!("{at} ps\n").as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
+        let mut text = String::new();
+        failure.write(&mut text);
+        let path = failure.directory.join(EXPLANATION_FILE);
+        write_file(&path, text.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(failure)
     }
 }

@@ -6,6 +6,8 @@
 
 /// Arguments of these commands.
 mod arguments;
+/// Stuck ranks and ended processes of a run.
+mod stuck;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -31,7 +33,6 @@ use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario, of_run_directory};
 use belljar_files::{Registration, read_input_text};
-use belljar_trace::LOST_FILE;
 
 use super::check::{read_scenario, sandbox};
 use super::conclusion::{conclude, what_is_kept};
@@ -39,7 +40,6 @@ use crate::command::arguments::{HostArguments, HostsArguments};
 use crate::command::output::{print, say};
 use crate::command::predicting::replay::hostfile::places;
 use crate::command::results::report::deferred::DeferredReport;
-use crate::command::results::trace::hang::RankAnalysis;
 use crate::command::terminal::interrupt::{Deferral, Interrupted};
 pub(crate) use arguments::{CheckpointArguments, ResumeArguments, RunArguments};
 
@@ -266,10 +266,7 @@ impl RunTask<'_> {
             run.log_states(directory, every)?;
         }
         run.attend_to(mailbox);
-        if let Some(watched) = watched {
-            let watch = watched.watch(plan, directory, Box::new(RankAnalysis))?;
-            run.watch_for_stuck_ranks(watch);
-        }
+        self.watch_ranks(&mut run, watched)?;
         stop.fetch_or(self.collect, Ordering::Relaxed);
         let follower =
             (!self.host.quiet).then(|| OutputFollower::start(directory.path(), progress.line()));
@@ -293,11 +290,7 @@ impl RunTask<'_> {
             print(render(&summary, &host, self.directory.path()))?;
             return Ok(ExitCode::SUCCESS);
         }
-        // Also if an earlier part of the run left one.
-        let is_over = matches!(ending, Ending::Workload(_));
-        if !is_over || directory.path().join(LOST_FILE).exists() {
-            directory.write(LOST_FILE, &serde_json::to_string(&run.lost_processes())?)?;
-        }
+        self.write_lost(&mut run, &ending)?;
         directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
         drop(deferral);
         let keeps = self.plan.checkpoints_kept.is_some();

@@ -3,6 +3,9 @@
 //! The host's clock limits the pace of virtual time; no result depends on it.
 #![allow(clippy::disallowed_methods)]
 
+/// Requests for the messages that wait.
+mod queues;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,6 +17,7 @@ use belljar_sim::Time;
 
 use super::Look;
 use crate::run::checkpoint::Report;
+use queues::QueuesRequests;
 
 /// Time limit for an answer of the run, which may be busy writing results.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -69,15 +73,6 @@ impl Requests {
         let known = self.last.as_ref().map_or(0, |(number, _)| *number);
         self.taken == before || self.number.is_some_and(|number| known < number)
     }
-}
-
-/// Requests for the messages that wait, and the last answer.
-#[derive(Debug, Default)]
-struct QueuesRequests {
-    wanted: bool,
-    /// Number of answers so far.
-    answers: u64,
-    last: Option<Result<String, String>>,
 }
 
 /// A client's limits on virtual time.
@@ -140,29 +135,6 @@ impl Mailbox {
         inner.look = look;
         inner.looks += 1;
         self.answered.notify_all();
-    }
-
-    /// Answers the requests for the messages that wait.
-    pub(crate) fn publish_queues(&self, queues: Result<String, String>) {
-        let mut inner = self.lock();
-        inner.queues.last = Some(queues);
-        inner.queues.answers += 1;
-        self.answered.notify_all();
-    }
-
-    /// The messages that wait, as text; the reason if the run cannot find them.
-    pub(crate) fn queues(&self) -> Result<String, String> {
-        let mut inner = self.lock();
-        let before = inner.queues.answers;
-        inner.queues.wanted = true;
-        self.call(&inner);
-        let unanswered = |inner: &mut Inner| inner.queues.answers == before && !inner.closed;
-        let inner = self.answered.wait_while(inner, unanswered);
-        let inner = inner.unwrap_or_else(PoisonError::into_inner);
-        match &inner.queues.last {
-            Some(last) if inner.queues.answers != before => last.clone(),
-            _ => Err("the run is ending".to_owned()),
-        }
     }
 
     /// Records that `bytes` were typed into `node` at `at`; returns the length of the record.
