@@ -2,7 +2,10 @@
 //!
 //! The analysis of calls belongs to the command, because the cluster does not depend on analyses. Called while a run is carried out.
 
-use anyhow::Result;
+use std::fs;
+use std::io::ErrorKind;
+
+use anyhow::{Context, Result};
 use belljar_cluster::run::coordinator::{Ending, Run};
 use belljar_cluster::run::stuck::StuckWatchFiles;
 use belljar_trace::LOST_FILE;
@@ -20,14 +23,18 @@ impl RunTask<'_> {
         Ok(())
     }
 
-    /// Writes the processes that have ended before the run did, unless its workload ended; also if an earlier part of the run left such a
-    /// file.
+    /// Writes the processes that have ended before the run did. If its workload ended, removes what an earlier part of the run wrote.
     pub(super) fn write_lost(&self, run: &mut Run, ending: &Ending) -> Result<()> {
-        let is_over = matches!(ending, Ending::Workload(_));
-        if !is_over || self.directory.path().join(LOST_FILE).exists() {
-            let lost = serde_json::to_string(&run.lost_processes())?;
-            self.directory.write(LOST_FILE, &lost)?;
+        if let Ending::Workload(_) = ending {
+            let path = self.directory.path().join(LOST_FILE);
+            return match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    Err(error).with_context(|| format!("cannot remove {}", path.display()))
+                }
+                _ => Ok(()),
+            };
         }
-        Ok(())
+        let lost = serde_json::to_string(&run.lost_processes())?;
+        Ok(self.directory.write(LOST_FILE, &lost)?)
     }
 }
