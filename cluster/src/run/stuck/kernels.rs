@@ -21,11 +21,8 @@ const TABLES: u64 = 0x000f_ffff_ffff_f000;
 
 /// A second in picoseconds.
 const SECOND_PS: u64 = 1_000_000_000_000;
-/// Programs of Open MPI's launcher. They wake up from time to time, and do nothing then unless their job has a time limit.
+/// Programs of Open MPI's launcher. Its main thread ends jobs, and waits without a timeout unless it is about to.
 const LAUNCHERS: [&str; 5] = ["orterun", "orted", "prterun", "prte", "prted"];
-/// Options, and the start of variables, that give a job a time limit.
-const TIME_LIMITS: [&str; 3] = ["--timeout", "-timeout", "MPIEXEC_TIMEOUT="];
-
 /// Offsets at which versions of glibc have a thread's first function in `struct pthread`, to which FS points.
 const START_ROUTINE: [u64; 3] = [0x630, 0x638, 0x640];
 /// Libraries of Open MPI with such threads.
@@ -153,10 +150,6 @@ impl Kernels {
         let mut threads = Vec::new();
         let is_still = !processes.is_empty()
             && processes.iter().all(|process| {
-                // A launcher may end the job after a process of it has ended.
-                if lost.is_empty() && is_idle_launcher(&kernel, process) {
-                    return true;
-                }
                 let inside = own(process).map_or(&[][..], |own| &own.inside);
                 let waiting = waiting_threads(&kernel, process, inside, life);
                 let is_still = waiting.is_some();
@@ -178,17 +171,11 @@ fn is_same(kernel: &Kernel<'_>, process: &Process, of: &ActiveProcess) -> bool {
     pointers.any(|pointer| of.threads.contains(&pointer))
 }
 
-/// True for a process of a launcher whose job has no time limit.
-fn is_idle_launcher(kernel: &Kernel<'_>, process: &Process) -> bool {
+/// True for a process of Open MPI's launcher.
+fn is_launcher(kernel: &Kernel<'_>, process: &Process) -> bool {
     let program = kernel.program(process).unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
-    if !LAUNCHERS.contains(&name) {
-        return false;
-    }
-    let mut words = kernel.arguments(process);
-    words.extend(kernel.environment(process));
-    let is_limit = |word: &String| TIME_LIMITS.iter().any(|start| word.starts_with(start));
-    !words.iter().any(is_limit)
+    LAUNCHERS.contains(&name)
 }
 
 /// True for a thread that Open MPI's own libraries started for events of its launcher. It calls none of the program's functions.
@@ -219,8 +206,9 @@ fn waiting_threads(
     if !kernel.is_without_timers(process) {
         return None;
     }
+    let has_library_threads = !inside.is_empty() || is_launcher(kernel, process);
     let is_of_library =
-        |thread: &Thread| !inside.is_empty() && is_of_library(kernel, process, thread);
+        |thread: &Thread| has_library_threads && is_of_library(kernel, process, thread);
     let others = process.threads.iter();
     let others = others.filter(|it| !is_inside(it) && !is_of_library(it));
     let others = others.map(|thread| {

@@ -177,3 +177,27 @@ fn queues_of_a_run_in_progress_name_receives_and_messages() {
     assert_eq!(code, Some(1), "{error}");
     assert!(error.contains("belljar trace hang"), "{error}");
 }
+
+/// Jobs of Open MPI that another process, their launcher or a signal ends, and one that nothing ends.
+const ENDED: &str = "timeout 3 mpirun -np 2 -N 1 ./dead; echo timeout $?; \
+    mpirun --timeout 3 -np 2 -N 1 ./dead; echo launcher $?; \
+    (sleep 3; killall -9 dead) & mpirun -np 2 -N 1 ./dead; echo signal $?; \
+    mpirun -np 2 -N 1 ./dead; echo never $?";
+
+#[test]
+fn a_job_that_a_time_limit_ends_does_not_end_its_run() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.openmpi", "dead", DEAD, &["-O1"]) {
+        return;
+    }
+    let scenario = Scenario::new(2, ENDED).on("bookworm-openmpi");
+    let scenario = scenario.working("files = { dead = \"dead\" }");
+    let run = dir.run(&scenario, "out", &["--set", "workload.limit=60 s"]);
+    assert_ne!(run.code, Some(0), "{}", run.stderr);
+    let verdict = "no rank can proceed: deadlock: rank 3.0 in MPI_Recv waits for rank 3.1";
+    assert!(run.stderr.contains(verdict), "{}", run.stderr);
+    let output = std::fs::read_to_string(dir.path("out.incomplete/stdout")).unwrap();
+    let endings = output.lines().filter_map(|line| line.split_once(' '));
+    let ended: Vec<&str> = endings.map(|(by, _)| by).collect();
+    assert_eq!(ended, ["timeout", "launcher", "signal"], "{output}");
+}
