@@ -38,7 +38,7 @@ use std::path::Path;
 
 use belljar_archive::TraceReader;
 use belljar_job::communicators;
-use belljar_trace::{TraceError, TraceState};
+use belljar_trace::{LostProcess, TraceError, TraceState};
 use serde::Serialize;
 
 use crate::causes::hang::{JobRank, hang};
@@ -99,6 +99,8 @@ pub struct RunFacts {
     pub stderr: Option<String>,
     /// The reason that the trace lacks calls, if it does.
     pub missing: Option<String>,
+    /// Processes that have ended.
+    pub lost: Vec<LostProcess>,
 }
 
 /// The result of all checks.
@@ -139,7 +141,7 @@ pub fn check(
         collector.observe(&event);
     }
     let state = reader.state().clone();
-    let (hang, _) = hang(path, run.end_ps, None)?;
+    let (hang, _) = hang(path, run.end_ps, &run.lost, None)?;
     let is_whole = state == TraceState::Complete;
     Ok((collector.finish(run, is_whole, &hang, names), state))
 }

@@ -44,7 +44,7 @@ pub(crate) use generated::ranks;
 
 pub use belljar_sim::figures::time as time_words;
 pub use causes::efficiency::{Efficiency, Scaling};
-pub use causes::hang::{Hang, HangVerdict, HungRank, JobRank, OneSided, RankState, hang};
+pub use causes::hang::{Hang, HangVerdict, HungRank, JobRank, OneSided, RankState, hang, hang_in};
 pub use causes::path::{
     CriticalPath, PathFunction, PathPhase, PathRank, PathSite, PathStretch, RankSlack,
     critical_path,

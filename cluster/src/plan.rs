@@ -125,6 +125,8 @@ pub struct Plan {
     pub snapshots: Vec<PathBuf>,
     /// Virtual time limit of the run.
     pub limit: Time,
+    /// True if a run in which no rank can proceed ends before its limit.
+    pub stops_when_stuck: bool,
     /// True if all nodes have node 0's `/root`, over NFS.
     pub shared_folder: bool,
     /// Files that nodes return after the run.
@@ -224,8 +226,7 @@ impl Plan {
         let delays = DelayPlan::resolve(scenario, &kinds, engine)?;
         delays.impair(&network.topology, &mut network.settings.impairments)?;
         network.settings.holds.clone_from(&delays.holds);
-        let workload = &scenario.workload;
-        let (files, large_files) = read_files(&workload.files, folder)?;
+        let (files, large_files) = read_files(&scenario.workload.files, folder)?;
         images::check_number(scenario, images.len())?;
         let (images, slurm_image) = images::apart(scenario, images);
         let roots = images.iter().map(GuestRoot::open);
@@ -267,7 +268,7 @@ impl Plan {
             arp: scenario.network.arp,
             background: background::resolve(scenario, folder)?,
             pcap: network.pcap,
-            command: workload.command.clone(),
+            command: scenario.workload.command.clone(),
             noise: noise::resolve(scenario, &kinds, engine)?,
             delays,
             kinds,
@@ -277,6 +278,7 @@ impl Plan {
             boot_each: scenario.nodes.boot == BootKind::Each,
             snapshots: Vec::new(),
             limit: Time::ZERO + scenario.workload.limit.0,
+            stops_when_stuck: scenario.workload.stop_when_stuck,
             shared_folder,
             outputs: RequestedFiles {
                 shared_folder,

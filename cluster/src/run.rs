@@ -25,6 +25,8 @@ pub mod report;
 pub mod runner;
 /// Host time that nodes take, for reports alone.
 pub(crate) mod stopwatch;
+/// Detection of jobs in which no rank can proceed.
+pub mod stuck;
 /// The summary of a run.
 pub mod summary;
 /// Host threads that execute turns.

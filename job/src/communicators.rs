@@ -205,13 +205,17 @@ impl Communicators {
 /// # Errors
 /// [`TraceError`] when the file cannot be read as a trace.
 pub fn communicators(path: &Path) -> Result<Communicators, TraceError> {
-    let mut reader = TraceReader::open(path)?;
+    Ok(communicators_in(TraceReader::open(path)?))
+}
+
+/// The communicators of all processes of a trace, which `reader` reads to its end.
+pub fn communicators_in(mut reader: TraceReader) -> Communicators {
     let mut collector = Collector::new();
     let header = reader.header().clone();
     for event in reader.by_ref() {
         collector.observe(&event, &header);
     }
-    Ok(collector.resolve())
+    collector.resolve()
 }
 
 /// The same as [`communicators`] without reading the trace's times, in a fraction of the time. `None` if they may depend on times: there are several jobs, jobs meet or

@@ -19,7 +19,8 @@ mod matching;
 mod operations;
 
 pub use communicators::{
-    Collector, Communicators, Member, Members, ProcessKey, communicators, communicators_untimed,
+    Collector, Communicators, Member, Members, ProcessKey, communicators, communicators_in,
+    communicators_untimed,
 };
 pub use expansion::stated::each as each_given;
 pub use expansion::{Expanded, Expansion, Unknown as UnknownCall};

@@ -23,6 +23,8 @@ mod file;
 mod implementation;
 /// The job of a process, as its launcher names it.
 mod launch;
+/// Processes that have ended.
+mod lost;
 /// Communicators, groups and datatypes, as a process's calls define them.
 mod object;
 /// Patterns for names of functions.
@@ -51,6 +53,7 @@ pub use file::{
 };
 pub use implementation::{Implementation, MpiLibrary, Peer, UNDEFINED, standard_abi};
 pub use launch::Launch;
+pub use lost::{LOST_FILE, LostProcess};
 pub use object::{
     Datatype, Fact, GroupMembers, Making, NewCommunicator, SELF, ScheduledCall, WORLD,
 };

@@ -8,6 +8,7 @@ pub(crate) mod sites;
 
 use std::collections::BTreeMap;
 
+use belljar_mpi::CallKind;
 use belljar_trace::Event;
 use bincode::{Decode, Encode};
 
@@ -173,6 +174,13 @@ impl OpenCalls {
             call.bytes += POSTED_BYTES;
             self.bytes += POSTED_BYTES;
         }
+    }
+
+    /// The threads of an address space with open calls, each with the kind of the call, in the order of threads.
+    pub(crate) fn threads_in(&self, space: Space) -> impl Iterator<Item = (u64, CallKind)> {
+        let range = (space, (0, 0))..=(space, (u64::MAX, u64::MAX));
+        let calls = self.live.range(range);
+        calls.map(|((_, (thread, _)), call)| (*thread, call.event.meaning().kind))
     }
 
     /// Adds a call.

@@ -7,6 +7,8 @@
 //! `node` is the tracer of a node and has its processes. `interception` finds calls, `decode` decodes their words, and `calls` has the open ones. `own` has calls at
 //! the user's probes, and `receives` the messages of receives. A `process` has `objects` and a `launch`; all read the `guest`.
 
+/// The present state of processes.
+mod activity;
 /// Calls that were entered and have not returned.
 mod calls;
 /// Decoding of a call's words.
@@ -35,6 +37,7 @@ pub mod scripted;
 /// Selection of recorded calls.
 mod selection;
 
+pub use activity::{ActiveProcess, object_name};
 pub use guest::memory::{BadAddress, GuestMemory};
 pub use guest::registers::MagicRegisters;
 pub use interception::targets::function::{FunctionError, check_code, functions_called};

@@ -38,6 +38,10 @@ pub struct NodeTracer {
     pub(crate) started: u32,
     pub(crate) known: Vec<ProcessInfo>,
     pub(crate) open: OpenCalls,
+    /// Processes whose page tables others have got: numbers, and statuses as far as they were observed.
+    pub(crate) gone: BTreeMap<u32, Option<u32>>,
+    /// The cycle at which a call last began or ended.
+    pub(crate) changed: u64,
     pub(crate) events: Vec<Event>,
     pub(crate) counters: Counters,
     /// The targets of probes.
@@ -76,6 +80,8 @@ impl NodeTracer {
             started: 0,
             known: Vec::new(),
             open: OpenCalls::default(),
+            gone: BTreeMap::new(),
+            changed: 0,
             events: Vec::new(),
             counters: Counters::default(),
             targets: Arc::default(),
@@ -158,7 +164,11 @@ impl NodeTracer {
         for call in self.open.take_space(space) {
             self.give_up(call.event, at);
         }
-        self.processes.remove(&space);
+        if let Some(process) = self.processes.remove(&space)
+            && self.gone.len() < MAX_LISTED
+        {
+            self.gone.insert(process.number, process.end);
+        }
         self.bindings.remove(&space);
         self.sites.end_process(space);
     }
@@ -214,6 +224,7 @@ impl NodeTracer {
         let Some(process) = self.processes.get_mut(&space) else {
             return;
         };
+        self.changed = at;
         let number = process.count(function);
         let selected = self.selection.selects(function, number, at);
         if !selected && !Process::follows(function) {
@@ -286,6 +297,7 @@ impl NodeTracer {
         memory: &dyn GuestMemory,
     ) {
         let space = registers.space();
+        self.changed = at;
         let (mut event, handles, posted) = (call.event, call.handles, call.posted);
         event.exit = Some(at);
         if let (Some([_, left]), Some(account)) = (&mut event.accounts.0, registers.account) {

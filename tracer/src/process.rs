@@ -74,11 +74,18 @@ pub(crate) struct Process {
     pub(crate) unnamed: Option<Launch>,
     /// The number of its MPI library's file, and the address at which it is mapped.
     pub(crate) library: Option<(u32, u64)>,
+    /// The status with which it ends, if the kernel has begun to end it.
+    pub(crate) end: Option<u32>,
     /// The address range of its MPI library's code, if the preloaded library reported it.
     pub(crate) code: Range<u64>,
 }
 
 impl Process {
+    /// The thread pointers of its threads that have called MPI.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = u64> {
+        self.threads.keys().copied()
+    }
+
     pub(crate) fn new(number: u32, rank: Option<u32>, implementation: Implementation) -> Self {
         let mut communicators = Communicators::new();
         let constants = constants(implementation);
@@ -104,6 +111,7 @@ impl Process {
             launch: None,
             unnamed: None,
             library: None,
+            end: None,
             code: 0..0,
         }
     }

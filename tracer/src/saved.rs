@@ -33,6 +33,8 @@ struct NodeState {
     open_sites: SavedSites,
     mappings: BTreeMap<Space, Mappings>,
     own: OwnProbes,
+    changed: u64,
+    gone: BTreeMap<u32, Option<u32>>,
 }
 
 impl NodeTracer {
@@ -57,6 +59,8 @@ impl NodeTracer {
         codec::encode(&save_sites(open), &mut bytes)?;
         codec::encode(&self.sites.mappings, &mut bytes)?;
         codec::encode(&self.own, &mut bytes)?;
+        codec::encode(&self.changed, &mut bytes)?;
+        codec::encode(&self.gone, &mut bytes)?;
         codec::check::<NodeState>(&bytes)?;
         Ok(bytes)
     }
@@ -89,6 +93,8 @@ impl NodeTracer {
         tracer.silent = state.silent;
         tracer.sites.mappings = state.mappings;
         tracer.own = state.own;
+        tracer.changed = state.changed;
+        tracer.gone = state.gone;
         Ok(tracer)
     }
 }

@@ -17,11 +17,13 @@ mod render;
 /// Ranks that are stuck.
 mod stuck;
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use belljar_archive::TraceReader;
-use belljar_job::communicators;
-use belljar_trace::{TraceError, TraceState};
+use belljar_job::{Communicators, communicators, communicators_in};
+use belljar_trace::{LostProcess, TraceError, TraceState};
 use serde::Serialize;
 
 use crate::dump::frames::{FrameNames, SiteFrame};
@@ -44,7 +46,7 @@ pub struct JobRank {
 pub enum HangVerdict {
     /// Ranks wait for each other in a circle.
     Deadlock,
-    /// A rank waits for one that has ended MPI.
+    /// A rank waits for one that has ended MPI, or whose process has ended.
     WaitsForEnded,
     /// No rank is stuck by the calls of the trace.
     #[default]
@@ -61,6 +63,8 @@ pub enum RankState {
     Outside,
     /// After `MPI_Finalize`.
     Ended,
+    /// Its process has ended without `MPI_Finalize`.
+    Lost,
 }
 
 /// A process at the end of the trace.
@@ -87,6 +91,9 @@ pub struct HungRank {
     pub any: bool,
     /// True if it cannot go on.
     pub stuck: bool,
+    /// The status with which its process ended, as `wait` returns it, if that was observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<u32>,
     /// The call site; empty if the trace has none.
     pub site: Vec<SiteFrame>,
 }
@@ -121,25 +128,57 @@ pub struct Hang {
     pub unsent: Vec<OneSided>,
 }
 
-/// Reads the trace at `path`. `end_ps` is the run's end, if it is known to be later than the last call. Names of call sites come
-/// from `names`.
+/// Reads the trace at `path`. `end_ps` is the run's end, if it is known to be later than the last call. Processes in `lost` have
+/// ended. Names of call sites come from `names`.
 ///
 /// # Errors
 /// Returns [`TraceError`] if the file cannot be read as a trace.
 pub fn hang(
     path: &Path,
     end_ps: Option<u64>,
+    lost: &[LostProcess],
     names: Option<FrameNames<'_>>,
 ) -> Result<(Hang, TraceState), TraceError> {
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
+    let hang = hang_of(&mut reader, &communicators, end_ps, lost, names);
+    Ok((hang, reader.state().clone()))
+}
+
+/// The same for a trace of the current version in `file`, which may still grow; `path` only names it in errors.
+///
+/// # Errors
+/// The same as for [`hang`].
+pub fn hang_in(
+    file: &Arc<File>,
+    path: &Path,
+    end_ps: u64,
+    lost: &[LostProcess],
+) -> Result<Hang, TraceError> {
+    let communicators = communicators_in(TraceReader::of_file(file, path)?);
+    let mut reader = TraceReader::of_file(file, path)?;
+    Ok(hang_of(
+        &mut reader,
+        &communicators,
+        Some(end_ps),
+        lost,
+        None,
+    ))
+}
+
+fn hang_of(
+    reader: &mut TraceReader,
+    communicators: &Communicators,
+    end_ps: Option<u64>,
+    lost: &[LostProcess],
+    names: Option<FrameNames<'_>>,
+) -> Hang {
     let header = reader.header().clone();
-    let mut collector = HangCollector::new(&header, &communicators);
+    let mut collector = HangCollector::new(&header, communicators);
     for event in reader.by_ref() {
         collector.observe(&event);
     }
-    let state = reader.state().clone();
-    Ok((collector.finish(end_ps, names), state))
+    collector.finish(end_ps, lost, names)
 }
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ pub enum ControlRequest {
     },
     /// Requests a checkpoint; answered when it is on the disk.
     Checkpoint,
+    /// Requests the messages of MPI that wait, and the call of each rank.
+    Queues,
     /// Pauses or continues virtual time; ends with the client.
     Pause(bool),
     /// Limits virtual time to this multiple of host time; ends with the client.
@@ -79,6 +81,8 @@ pub enum Reply {
     Look(Look),
     /// The checkpoint that was made.
     Checkpoint(Report),
+    /// The messages that wait, as text.
+    Queues(String),
     /// The request is accepted.
     Done,
     /// The request is refused, for this reason.

@@ -51,6 +51,18 @@ impl Plan {
 }
 
 impl DelayPlan {
+    /// The time from which on no delay and no failure changes the run; `Time::MAX` if a node or a link never returns.
+    pub(crate) fn end(&self) -> Time {
+        let absences = self.absences.iter().map(|(_, absence)| absence.until);
+        let outages = self.outages.iter().map(|(_, outage)| outage.until);
+        let holds = self.holds.iter().map(|hold| hold.until);
+        absences
+            .chain(outages)
+            .chain(holds)
+            .max()
+            .unwrap_or(Time::ZERO)
+    }
+
     /// Resolves the tables of `scenario`, whose nodes are of `kinds`.
     pub(super) fn resolve(
         scenario: &Scenario,

@@ -10,13 +10,18 @@ use std::sync::Arc;
 
 use belljar_cpu::{ProbedPage, Probes};
 use belljar_images::{ErofsError, root_tree};
+use belljar_symbols::KernelSymbols;
 use belljar_trace::Probe;
 use belljar_tracer::Targets;
+use belljar_vmm::KernelImage;
 use object::read::ReadCache;
 
 use crate::plan::Plan;
 use crate::plan::nodes::code::workload_path;
 use crate::scenario::engine::Engine;
+
+/// The kernel's function that ends a process.
+const PROCESS_END: &str = "do_group_exit";
 
 /// Probes of a run's nodes.
 #[derive(Clone)]
@@ -30,11 +35,16 @@ pub(crate) struct RunProbes {
 }
 
 impl RunProbes {
-    /// The probes for nodes of `plan` with image number `image`: of calls, if these are seen by probes, and of receives.
+    /// The probes for nodes of `plan` with image number `image` and this kernel: of calls and ends of processes, if calls are seen by
+    /// probes, and of receives.
     ///
     /// # Errors
     /// If the image's root file system cannot be read.
-    pub(crate) fn of(plan: &Plan, image: usize) -> Result<Option<Self>, ErofsError> {
+    pub(crate) fn of(
+        plan: &Plan,
+        image: usize,
+        kernel: &KernelImage,
+    ) -> Result<Option<Self>, ErofsError> {
         if !plan.trace.enabled || plan.engine != Engine::Exact {
             return Ok(None);
         }
@@ -52,6 +62,10 @@ impl RunProbes {
                 true => targets.add(name, &content[..]),
                 false => targets.add_receives(&content[..]),
             }
+        }
+        let ends = KernelSymbols::positions(kernel.contents(), &[PROCESS_END]);
+        if let Some(address) = ends.get(PROCESS_END).filter(|_| sees_calls) {
+            targets.add_process_end(*address);
         }
         add_own(plan, image, &mut targets)?;
         let pages = targets.pages().iter().map(|page| ProbedPage {

@@ -26,6 +26,7 @@ use crate::run::error::RunError;
 use crate::run::recorder::Recorder;
 use crate::run::report::NodeReport;
 use crate::run::runner::{Runner, Word};
+use crate::run::stuck::StuckWatch;
 use crate::run::workers::Workers;
 use belljar_fabric::Fabric;
 use belljar_lossless::Lossless;
@@ -50,6 +51,8 @@ mod restored;
 mod standstill;
 /// Turns of a run for a debugger.
 mod steps;
+/// Detection of jobs in which no rank can proceed.
+mod stuck;
 
 use checkpoint::Checkpointer;
 pub use checkpoint::Checkpoints;
@@ -96,6 +99,7 @@ pub struct Run {
     collection: Option<Collection>,
     viewer: Viewer,
     standstill: Standstill,
+    stuck_watch: Option<StuckWatch>,
     memory: MemoryGuard,
     /// Number of input pieces typed into consoles, and length of their record.
     typed: u64,
@@ -260,12 +264,16 @@ impl Run {
         if settled == Time::MAX && self.closing.is_open() {
             return Ok(Some(Ending::Deadlock));
         }
+        self.look_for_quiet_ranks(settled);
         let cap = self.cap();
         if settled >= self.closing.cap() {
             self.now = self.closing.cap();
             return Ok(self.closing.pass(self.bounds.longest()));
         }
         if settled >= cap {
+            if self.looks_for_stuck_ranks(cap) {
+                return self.look_for_stuck_ranks(cap);
+            }
             return self.cut(stop);
         }
         self.now = self.now.max(settled);

@@ -31,6 +31,8 @@ pub enum Ending {
     Limit,
     /// No node has an action left, and no frame is in flight.
     Deadlock,
+    /// No rank of the workload can proceed, and nothing else can wake it: the verdict.
+    Stuck(String),
     /// Another host of the run is lost, or cannot continue.
     HostLost {
         /// Its name.
@@ -65,6 +67,7 @@ impl fmt::Display for Ending {
                 write!(f, "node {node} ended before the workload: {how}")
             }
             Self::Limit => write!(f, "the limit of virtual time was reached"),
+            Self::Stuck(verdict) => write!(f, "no rank can proceed: {verdict}"),
             Self::Deadlock => write!(f, "no node has anything left to do"),
             Self::Standstill { who } => write!(
                 f,
@@ -113,6 +116,11 @@ impl Closing {
         } else {
             self
         }
+    }
+
+    /// The end at `now`, which all nodes have reached.
+    pub(crate) fn end_at(&mut self, now: Time) {
+        *self = Self::at_limit(now, self.slice);
     }
 
     /// True if no cause before the limit is known.

@@ -10,6 +10,9 @@ mod passage;
 /// Records of the user's probes.
 mod probes;
 
+use std::fs::File;
+use std::path::PathBuf;
+
 use belljar_archive::{Contents, QueuedWriter, TraceWriter};
 use belljar_sim::{Frequency, Span, Time};
 use belljar_trace::{
@@ -256,6 +259,33 @@ impl Recorder {
         let mut ready = self.held.drain(..ready);
         let mut push = |event| writer.push(event);
         ready.try_for_each(|event| self.passage.take(event, &mut push))
+    }
+
+    /// Writes all calls so far into `copy`, with those that did not return in `left`; `trace` is the file of the run's own trace, which
+    /// does not change. `None` if the run has no trace.
+    pub(crate) fn copy(
+        &mut self,
+        trace: &File,
+        copy: File,
+        left: Vec<LeftOver>,
+    ) -> Result<Option<File>, RunError> {
+        let Some(writer) = &mut self.writer else {
+            return Ok(None);
+        };
+        let saved = writer.save()?;
+        let path = PathBuf::from(belljar_trace::TRACE_FILE);
+        let mut writer = TraceWriter::resume_copy(trace, copy, &path, &saved)?;
+        let mut held = self.held.clone();
+        let clocks = &self.clocks;
+        let end = |event: &Event| event.end().map(|end| clocks.time_of(event.node, end));
+        held.sort_by_cached_key(|event| (end(event), event.node));
+        let mut passage = self.passage.copy();
+        let mut push = |event| writer.push(event);
+        held.into_iter()
+            .try_for_each(|event| passage.take(event, &mut push))?;
+        let open = left.into_iter().flat_map(|left| left.open);
+        passage.end(open, &mut push)?;
+        Ok(Some(writer.break_off()?))
     }
 
     /// Writes the held calls, the calls that did not return, and for a complete run the trace's end; `left` has the remains of

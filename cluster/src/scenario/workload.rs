@@ -31,6 +31,9 @@ pub struct Workload {
     /// Virtual time limit of the run.
     #[serde(default = "default_limit")]
     pub limit: Duration,
+    /// False to continue a run in which no rank can proceed up to its limit.
+    #[serde(default = "yes")]
+    pub stop_when_stuck: bool,
     /// Files that every node returns after the run: patterns of paths in `/root`, or from `/`.
     #[serde(default)]
     pub outputs: Vec<String>,
@@ -41,6 +44,10 @@ pub struct Workload {
 
 fn default_output_limit() -> Bytes {
     Bytes(1 << 30)
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn one_rank() -> u32 {

@@ -136,6 +136,30 @@ fn a_message_of_the_next_phase_is_found_minimised_and_repeated_to_the_byte() {
         failure["decision"], "wildcard receive 2 of rank 0",
         "{failure}"
     );
+    // The debugger begins there, at the first instruction of the receive.
+    let at = failure["decision_ps"].as_u64().expect("a time");
+    let text = std::fs::read_to_string(dir.path("out/failure-2/decision")).expect("a file");
+    assert_eq!(text, format!("{at} ps\n"));
+    if Path::new("/usr/bin/gdb").exists() {
+        dir.write("commands.gdb", "monitor hash\nwhere-ranks\n");
+        let words = ["debug", "out/failure-2", "--commands", "commands.gdb"];
+        let (output, error, code) = dir.call(&words);
+        assert_eq!(code, Some(0), "{output}{error}");
+        assert!(output.contains("in PMPI_Recv ()"), "{output}{error}");
+        assert!(error.contains("rank 0, node 0, phases"), "{output}{error}");
+    }
+    // The report of the failing run has the explanation.
+    let run = failure["directory"].as_str().expect("a path");
+    let (_, error, code) = dir.call(&["report", run, "--out", "page.html"]);
+    assert_eq!(code, Some(0), "{error}");
+    if let Some(page) = crate::trace::report::shown(&dir, "page.html") {
+        assert!(page.contains("<summary>explanation.txt"), "{page}");
+    }
+    let text = std::fs::read_to_string(dir.path(run).join("explanation.txt")).expect("a file");
+    assert!(
+        text.contains("* wildcard receive 2 of rank 0  message 1 of rank 2  message 2 of rank 1"),
+        "{text}"
+    );
     // The scenario gives the same run from the boot, with another number of threads.
     let scenario = failure["scenario"].as_str().expect("a path");
     let (_, error, code) = dir.call(&[

@@ -10,7 +10,7 @@ mod polls;
 mod probes;
 mod profile;
 mod replay;
-mod report;
+pub(crate) mod report;
 mod seen;
 mod sites;
 mod structure;

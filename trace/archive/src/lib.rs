@@ -90,7 +90,8 @@ mod versions;
 /// Writing of traces.
 mod writer;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
 use belljar_trace::{TraceError, TraceSummary};
@@ -155,6 +156,15 @@ impl Sizes {
         let parts = [signatures, operands, gaps, durations, rest, other];
         parts.into_iter().try_fold(structure, u64::checked_add)
     }
+}
+
+/// Returns the length of a file, whose position stays. The sandbox of a run permits this to threads with guests, and no query of
+/// metadata.
+pub(crate) fn length(mut file: &File) -> io::Result<u64> {
+    let at = file.stream_position()?;
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(at))?;
+    Ok(length)
 }
 
 /// Creates the error for a failed file operation on a trace.

@@ -7,7 +7,9 @@
 /// Chunks in their order.
 mod chunks;
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use belljar_trace::{
     Accounts, Event, Folded, MOST_POLLS, Polls, TraceError, TraceHeader, TraceState, TraceSummary,
@@ -60,8 +62,20 @@ impl ArchiveReader {
     /// # Errors
     /// Returns [`TraceError`] if the file cannot be read, is not a trace, or is of another version.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
-        Ok(Self {
-            chunks: Chunks::open(path)?,
+        Ok(Self::over(Chunks::open(path)?))
+    }
+
+    /// Reads a trace from the start of `file`; `path` only names it in errors.
+    ///
+    /// # Errors
+    /// The same as for [`open`](Self::open).
+    pub(crate) fn of(file: Arc<File>, path: &Path) -> Result<Self, TraceError> {
+        Ok(Self::over(Chunks::of(file, path)?))
+    }
+
+    fn over(chunks: Chunks) -> Self {
+        Self {
+            chunks,
             wanted: ChunkSections::All,
             threads: Vec::new(),
             sequences: Vec::new(),
@@ -69,7 +83,7 @@ impl ArchiveReader {
             operands: Operands::new(0),
             times: TimesModel::new(0),
             start: 0,
-        })
+        }
     }
 
     /// The same, for calls without times, as for [`TraceReader::open_untimed`](crate::TraceReader::open_untimed).

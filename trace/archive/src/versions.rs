@@ -6,8 +6,10 @@
 /// Conversion between versions.
 pub(crate) mod convert;
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::Path;
+use std::sync::Arc;
 
 use belljar_files::open_input;
 use belljar_trace::{
@@ -64,6 +66,17 @@ impl TraceReader {
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let version = version(path)?;
         Ok(Self::of(version, ArchiveReader::open(path)?))
+    }
+
+    /// Reads a trace of the current version from `file`; `path` only names it in errors.
+    ///
+    /// # Errors
+    /// The same as for [`open`](Self::open).
+    pub fn of_file(file: &Arc<File>, path: &Path) -> Result<Self, TraceError> {
+        let rewound = (&mut &**file).rewind();
+        rewound.map_err(|source| failed("read", path, source))?;
+        let archive = ArchiveReader::of(file.clone(), path)?;
+        Ok(Self::of(MODELLED_VERSION, archive))
     }
 
     fn of(version: u16, archive: ArchiveReader) -> Self {

@@ -7,6 +7,8 @@
 
 /// The sections of a chunk: structure, operands and times of the buffered calls.
 mod chunk;
+/// Copies of a trace in progress.
+mod copy;
 /// A writer on a separate thread.
 pub(crate) mod queue;
 
@@ -30,7 +32,7 @@ use crate::operands::Operands;
 use crate::saved::{SavedThread, WriterState};
 use crate::structure::{self, CHUNK_CALLS};
 use crate::times::{CallTimestamps, Clocks, TimesModel};
-use crate::{Footer, Sizes, failed};
+use crate::{Footer, Sizes, failed, length};
 
 /// Most bytes of new signatures, texts of operands and the like in a chunk.
 pub(crate) const CHUNK_WEIGHT: usize = 4 << 20;
@@ -155,7 +157,7 @@ impl TraceWriter {
         };
         let failed = |source| failed("continue", path, source);
         let saved: WriterState = codec::decode(saved).map_err(|error| state(error.to_string()))?;
-        let there = file.metadata().map_err(failed)?.len();
+        let there = length(&file).map_err(failed)?;
         if there < saved.length {
             let length = saved.length;
             return Err(state(format!("it has {there} bytes and had {length}")));

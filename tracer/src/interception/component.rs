@@ -29,6 +29,11 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
+    /// Its own name.
+    pub(crate) fn into_name(self) -> String {
+        self.name
+    }
+
     /// True if it is a component of Open MPI.
     pub(crate) fn is_component(&self) -> bool {
         self.name.starts_with("mca_")

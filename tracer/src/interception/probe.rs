@@ -11,11 +11,14 @@ use belljar_trace::{Implementation, Launch, MpiLibrary};
 
 use crate::calls::Space;
 use crate::guest::memory::{GuestMemory, Reader};
-use crate::guest::registers::{MAX_PROCESSES, MagicRegisters, RSP};
+use crate::guest::registers::{ARGUMENT_REGISTERS, MAX_PROCESSES, MagicRegisters, RSP};
 use crate::interception::component::{Mapped, object_at};
 use crate::interception::targets::{Library, ObjectLocation, Target};
 use crate::launch::{self, Launched};
 use crate::node::NodeTracer;
+
+/// The status of a process that SIGKILL ended.
+const SIGKILL: u32 = 9;
 
 impl NodeTracer {
     /// Handles the arrival at probe number `probe` on processor `vcpu` at cycle `at`. `registers` are as they were before the
@@ -70,6 +73,7 @@ impl NodeTracer {
                 self.begin_call(at, vcpu, function, registers, memory);
             }
             Some(Target::Receive(hook)) => self.post_receive(hook, registers, Reader(memory)),
+            Some(Target::ProcessEnd) => self.note_end(registers),
             Some(Target::Own) | None => {}
         }
     }
@@ -103,6 +107,18 @@ impl NodeTracer {
             && self.launched.len() < MAX_PROCESSES
         {
             self.launched.insert(space, launched);
+        }
+    }
+
+    /// Notes the status with which the process in this address space ends. The kernel ends its other threads by the same function, as if by
+    /// SIGKILL.
+    fn note_end(&mut self, registers: &MagicRegisters) {
+        let status = registers.gpr[ARGUMENT_REGISTERS[0]] as u32;
+        if let Some(process) = self.processes.get_mut(&registers.space()) {
+            match process.end {
+                Some(_) if status == SIGKILL => {}
+                _ => process.end = Some(status),
+            }
         }
     }
 

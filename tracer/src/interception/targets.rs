@@ -60,6 +60,8 @@ pub(crate) enum Target {
     },
     /// The first instruction of a function by which a library's lower layer receives.
     Receive(ReceiveHook),
+    /// The kernel's function that ends a process, with its status as the argument.
+    ProcessEnd,
     /// A location with only the user's probes.
     Own,
 }
@@ -206,6 +208,13 @@ impl Targets {
             probes.push(own);
         }
         true
+    }
+
+    /// Adds the linear address of the kernel's function `do_group_exit`, which ends a process. Its argument is the status as `wait`
+    /// returns it. Call it before the user's probes are added.
+    pub fn add_process_end(&mut self, address: u64) {
+        self.kernel.insert(address, self.targets.len() as u32);
+        self.targets.push(Target::ProcessEnd);
     }
 
     /// Adds the user's probe number `own` at linear address `address` of the kernel.

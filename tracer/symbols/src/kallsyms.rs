@@ -44,12 +44,8 @@ impl KernelSymbols {
     /// of variables of each processor are offsets.
     pub fn positions<'n>(vmlinux: &[u8], names: &[&'n str]) -> BTreeMap<&'n str, u64> {
         let tables = Tables::find(vmlinux);
-        let symbols = tables.iter().flat_map(Tables::symbols);
-        let named = symbols.filter_map(|(address, _, name)| {
-            let wanted = names.iter().find(|wanted| **wanted == name)?;
-            Some((*wanted, address))
-        });
-        named.collect()
+        let named = tables.iter().flat_map(|tables| tables.named(names));
+        named.map(|(address, name)| (name, address)).collect()
     }
 
     /// Returns the function at `address`: of several with the same start, the first in the table.

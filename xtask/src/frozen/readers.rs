@@ -60,6 +60,8 @@ pub(super) const READERS: &[FrozenReader] = &[
     text("loops", &["trace loops RUN --json"]),
     text("graph", &["trace graph RUN --json"]),
     text("sites", &["trace sites RUN --json"]),
+    text("hang", &["trace hang RUN --json"]),
+    text("check", &["trace check RUN --json"]),
     text("diff", &["trace diff RUN OTHER --json"]),
     text(
         "collect",

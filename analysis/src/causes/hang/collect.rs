@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use belljar_job::{Communicators, Fact, Operations, ProcessKey};
 use belljar_mpi::CallKind;
-use belljar_trace::{Event, TraceHeader};
+use belljar_trace::{Event, LostProcess, TraceHeader};
 
 use super::pending::PendingOperations;
 use super::stuck::Waiters;
@@ -34,6 +34,8 @@ pub(super) struct HangCollector<'a> {
     end_ps: u64,
     pending: PendingOperations<'a>,
     last: BTreeMap<ProcessKey, BTreeMap<u32, LastCall>>,
+    /// Processes that have ended, with their statuses.
+    lost: BTreeMap<ProcessKey, Option<u32>>,
 }
 
 impl<'a> HangCollector<'a> {
@@ -47,6 +49,7 @@ impl<'a> HangCollector<'a> {
             end_ps: 0,
             pending: PendingOperations::new(communicators),
             last: BTreeMap::new(),
+            lost: BTreeMap::new(),
         }
     }
 
@@ -76,8 +79,15 @@ impl<'a> HangCollector<'a> {
         self.header.frequency(event.node).time_of(cycles).as_ps()
     }
 
-    /// The result, with the run's end if it is later than the last call.
-    pub(super) fn finish(mut self, end_ps: Option<u64>, names: Option<FrameNames<'_>>) -> Hang {
+    /// The result, with the run's end if it is later than the last call, and the processes that have ended by then.
+    pub(super) fn finish(
+        mut self,
+        end_ps: Option<u64>,
+        lost: &[LostProcess],
+        names: Option<FrameNames<'_>>,
+    ) -> Hang {
+        let lost = lost.iter().map(|it| ((it.node, it.process), it.status));
+        self.lost = lost.collect();
         self.end_ps = self.end_ps.max(end_ps.unwrap_or(0));
         let mut facts = Vec::new();
         self.operations.end(&mut facts);
@@ -92,8 +102,8 @@ impl<'a> HangCollector<'a> {
             };
             let rank = last.event.rank;
             let of = JobRank { job, rank };
-            match self.state(threads) {
-                RankState::Ended => waiters.end(of),
+            match self.state(*process, threads) {
+                RankState::Ended | RankState::Lost => waiters.end(of),
                 // A shorter call may be about to return.
                 RankState::InCall
                     if self.time(&last.event, last.event.entry) + LEAST_WAIT_PS <= self.end_ps =>
@@ -119,12 +129,13 @@ impl<'a> HangCollector<'a> {
     }
 
     /// The state of a process. A process of several threads is in a call if all of them are.
-    fn state(&self, threads: &BTreeMap<u32, LastCall>) -> RankState {
+    fn state(&self, process: ProcessKey, threads: &BTreeMap<u32, LastCall>) -> RankState {
         let finalized = threads.values().any(|last| {
             last.event.meaning().kind == CallKind::Finalize && last.event.exit.is_some()
         });
         match threads.values().all(|last| last.event.exit.is_none()) {
             _ if finalized => RankState::Ended,
+            _ if self.lost.contains_key(&process) => RankState::Lost,
             true => RankState::InCall,
             false => RankState::Outside,
         }
@@ -148,7 +159,7 @@ impl<'a> HangCollector<'a> {
             ranks.push(HungRank {
                 of,
                 node: event.node,
-                state: self.state(threads),
+                state: self.state(*process, threads),
                 function: event.name(),
                 arguments: argument_words(event),
                 since_ps,
@@ -156,6 +167,7 @@ impl<'a> HangCollector<'a> {
                 waits_for,
                 any,
                 stuck: waiters.is_stuck(of),
+                exit: self.lost.get(process).copied().flatten(),
                 site: names
                     .as_mut()
                     .map_or_else(Vec::new, |names| names.frames(&event.site)),

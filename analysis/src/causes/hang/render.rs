@@ -4,6 +4,8 @@
 
 use std::io;
 
+use belljar_trace::LostProcess;
+
 use super::{Hang, HangVerdict, HungRank, JobRank, OneSided, RankState};
 use crate::dump::frames::lines;
 use crate::table::Table;
@@ -15,6 +17,15 @@ const MOST_PARTNERS: usize = 4;
 const MOST_ROWS: usize = 20;
 
 impl Hang {
+    /// True if no rank can go on: all of them are stuck or have ended, and at least one is stuck.
+    pub fn is_total(&self) -> bool {
+        let is_over = |rank: &HungRank| match rank.state {
+            RankState::Ended | RankState::Lost => true,
+            RankState::InCall | RankState::Outside => rank.stuck,
+        };
+        self.ranks.iter().all(is_over) && self.ranks.iter().any(|rank| rank.stuck)
+    }
+
     /// Says in a line why the job came to no end; `None` if no rank is stuck.
     pub fn sentence(&self) -> Option<String> {
         let link = |of: &JobRank| {
@@ -42,8 +53,14 @@ impl Hang {
             HangVerdict::WaitsForEnded => {
                 let (last, others) = self.chain.split_last()?;
                 let text: Vec<String> = others.iter().take(LONGEST_CHAIN).map(link).collect();
+                let end = match self.rank(*last) {
+                    Some(rank) if rank.state == RankState::Lost => {
+                        format!("{} without ending MPI", LostProcess::describe(rank.exit))
+                    }
+                    _ => "has ended MPI".to_owned(),
+                };
                 Some(format!(
-                    "{} {}, which has ended MPI",
+                    "{} {}, which {end}",
                     text.join(" "),
                     self.name(*last)
                 ))
@@ -103,6 +120,11 @@ impl Hang {
                 RankState::InCall => format!("in {}({})", rank.function, rank.arguments),
                 RankState::Outside => format!("after {}", rank.function),
                 RankState::Ended => "ended MPI".to_owned(),
+                RankState::Lost => format!(
+                    "{} after {}",
+                    LostProcess::describe(rank.exit),
+                    rank.function
+                ),
             };
             table.row(vec![
                 self.number(rank.of),

@@ -1,5 +1,6 @@
 //! Traces of jobs that came to no end.
 
+use belljar_trace::LostProcess;
 use belljar_tracer::scripted::int;
 
 use super::collect::HangCollector;
@@ -13,12 +14,17 @@ const LATE: u64 = 10_000;
 
 impl Ranks {
     fn hang(self) -> Hang {
+        self.hang_without(&[])
+    }
+
+    /// The hang of a job some of whose processes have ended.
+    fn hang_without(self, lost: &[LostProcess]) -> Hang {
         let trace = self.trace();
         let mut collector = HangCollector::new(&trace.header, &trace.communicators);
         for event in &trace.events {
             collector.observe(event);
         }
-        collector.finish(Some(END * 1000), None)
+        collector.finish(Some(END * 1000), lost, None)
     }
 
     /// Receives from a rank without an end.
@@ -220,4 +226,48 @@ fn a_call_that_has_just_begun_may_return() {
     let arguments = [BUFFER, int(4), BYTE, int(0), int(5), WORLD, 1];
     job.enter(1, END - 100, "MPI_Recv", &arguments);
     assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+}
+
+#[test]
+fn a_rank_that_waits_for_a_lost_process_is_stuck_and_the_process_is_named() {
+    let wait = || {
+        let mut job = Ranks::new(2);
+        job.receives(0, 1, 5);
+        job.call(1, 1000, 2000, "MPI_Comm_size", &[WORLD, BUFFER]);
+        job
+    };
+    assert_eq!(wait().hang().verdict, HangVerdict::NotStuck);
+    assert!(!wait().hang().is_total());
+    let ended = |status| {
+        let (node, process) = wait()
+            .trace()
+            .events
+            .last()
+            .map(|it| (it.node, it.process))
+            .unwrap();
+        let hang = wait().hang_without(&[LostProcess {
+            node,
+            process,
+            status,
+        }]);
+        assert_eq!(
+            (hang.verdict, hang.ranks[1].state),
+            (HangVerdict::WaitsForEnded, RankState::Lost)
+        );
+        assert!(hang.is_total());
+        hang.sentence().unwrap()
+    };
+    let waits = "rank 0 in MPI_Recv waits for rank 1, which";
+    assert_eq!(
+        ended(Some(0x300)),
+        format!("{waits} exited with status 3 without ending MPI")
+    );
+    assert_eq!(
+        ended(Some(0x8b)),
+        format!("{waits} was ended by signal 11 (SIGSEGV) without ending MPI")
+    );
+    assert_eq!(
+        ended(None),
+        format!("{waits} has exited without ending MPI")
+    );
 }

@@ -32,6 +32,7 @@ use super::trace::tables::tables_of_run;
 use super::trace::{time, trace_file};
 use crate::command::output::say;
 use crate::command::predicting::replay::PLAN_FILE;
+use crate::command::running::explore::EXPLANATION_FILE;
 use crate::command::terminal::progress;
 
 /// The directory whose path standard input has, once a run has ended.
@@ -262,7 +263,7 @@ fn tail(path: &Path) -> Option<(String, u64)> {
 /// The workload's output, and the nodes' consoles.
 fn outputs(directory: &Path) -> Vec<RunOutput> {
     let consoles = (0..MOST_CONSOLES).map(|node| format!("console/node{node}.log"));
-    let names = ["stdout", "stderr"]
+    let names = [EXPLANATION_FILE, "stdout", "stderr"]
         .map(str::to_owned)
         .into_iter()
         .chain(consoles);

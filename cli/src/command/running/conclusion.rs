@@ -100,6 +100,10 @@ fn explain(ending: &Ending, directory: &Path) -> String {
                 "; raise workload.limit, or see where its ranks are with"
             )
         ),
+        Ending::Stuck(_) => format!(
+            "{ending}; see all ranks with: belljar trace hang {}; {kept}",
+            directory.display()
+        ),
         Ending::Deadlock => format!(
             "{ending}: the workload hangs{}; {kept}",
             stuck_ranks(directory, "; see where its ranks are with")

@@ -17,11 +17,14 @@ use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_debug::{Debugger, Listener, Place, Session, serve};
 use belljar_files::{Registration, read_input_text};
+use belljar_sim::Time;
 use clap::Args;
 
 use super::check::{read_scenario, sandbox};
+use super::explore::DECISION_FILE;
 use crate::command::arguments::ScenarioArguments;
 use crate::command::output::say;
+use crate::command::results::trace::hang::end_without_workload;
 use crate::command::terminal::interrupt;
 
 /// The commands with which gdb begins; `ADDRESS` stands for the socket, `FILES` for the folder of copies. The script attaches to each rank, because gdb
@@ -40,8 +43,9 @@ pub(crate) struct DebugArguments {
     ///
     /// `start`, `end`, `init` (all ranks have initialized MPI), a virtual time such as `1.5 ms`, or a call such as
     /// `rank 3, MPI_Recv #17`.
-    #[arg(long, value_name = "PLACE", default_value = "init")]
-    at: String,
+    /// The default is `init`, and for a failure of `belljar explore` the decision that made it fail.
+    #[arg(long, value_name = "PLACE")]
+    at: Option<String>,
     /// Wait for a debugger at this port of the loopback interface instead of starting gdb.
     ///
     /// 0 is any free port.
@@ -65,7 +69,10 @@ pub(crate) struct DebugArguments {
 
 /// `belljar debug`.
 pub(crate) fn debug(arguments: &DebugArguments) -> Result<ExitCode> {
-    let place: Place = arguments.at.parse()?;
+    let place: Place = match &arguments.at {
+        Some(at) => at.parse()?,
+        None => decision(&arguments.scenario.scenario)?,
+    };
     let plan = plan(&arguments.scenario)?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let _registration = Registration::of_folder(folder.path());
@@ -95,6 +102,17 @@ pub(crate) fn debug(arguments: &DebugArguments) -> Result<ExitCode> {
     Ok(ended.unwrap_or(ExitCode::SUCCESS))
 }
 
+/// The position of the decision of a failure of `belljar explore`; that of initialized ranks for another run or scenario.
+fn decision(path: &Path) -> Result<Place> {
+    let path = path.join(DECISION_FILE);
+    if !path.is_file() {
+        return Ok(Place::Initialized);
+    }
+    let text = read_input_text(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let place = text.trim().parse();
+    place.with_context(|| format!("{} has no virtual time", path.display()))
+}
+
 /// The plan of a scenario, or of the run in a directory.
 fn plan(arguments: &ScenarioArguments) -> Result<Plan> {
     let path = &arguments.scenario;
@@ -110,7 +128,12 @@ fn plan(arguments: &ScenarioArguments) -> Result<Plan> {
         )
     })?;
     let scenario = Scenario::parse(&path, &of_run_directory(text), &arguments.set)?;
-    Ok(Plan::resolve(&scenario, &path)?)
+    let mut plan = Plan::resolve(&scenario, &path)?;
+    // A run without its workload's end ended at its limit, by a user, or because no rank could proceed.
+    if let Some(end) = end_without_workload(&path) {
+        plan.limit = plan.limit.min(Time::from_ps(end));
+    }
+    Ok(plan)
 }
 
 fn attend(

@@ -35,6 +35,10 @@ use session::{OrderRun, Session};
 use table::{Extent, Outcome, ResultTable};
 use verdict::Judge;
 
+/// The file of a failure's folder with the time of its decision, at which `belljar debug` begins.
+pub(super) const DECISION_FILE: &str = "decision";
+/// The file of a failing run's directory with its explanation, which reports show.
+pub(in crate::command) const EXPLANATION_FILE: &str = "explanation.txt";
 /// Most runs for one target.
 const MOST_ATTEMPTS: u32 = 4;
 /// Time by which delays outlast the wanted message at first, in picoseconds, and the factor for each further attempt.
@@ -120,6 +124,8 @@ impl Exploration {
         self.take(base)?;
         task.step();
         loop {
+            // Further runs may have further targets, so the time that is left is a lower bound.
+            task.expect((self.done + self.search.waiting()) as u64);
             let round = self.round(budget);
             if round.is_empty() {
                 break;
@@ -325,7 +331,18 @@ impl Exploration {
         let passing = self.runs.iter().filter(|(_, run)| !run.verdict.fails());
         let nearest = passing
             .max_by_key(|(at, run)| (explain::agreement(run, minimal), std::cmp::Reverse(**at)));
-        Ok(explain::Failure::of(number, minimal, nearest, scenario))
+        let failure = explain::Failure::of(number, minimal, nearest, scenario);
+        if let (Some(at), Some(folder)) = (failure.decision_ps, failure.scenario.parent()) {
+            let path = folder.join(DECISION_FILE);
+            write_file(&path, format!("{at} ps\n").as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let mut text = String::new();
+        failure.write(&mut text);
+        let path = failure.directory.join(EXPLANATION_FILE);
+        write_file(&path, text.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(failure)
     }
 }
 

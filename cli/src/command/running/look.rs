@@ -28,6 +28,9 @@ pub(crate) struct WatchArguments {
     /// Print one screen as text and exit.
     #[arg(long)]
     pub(crate) once: bool,
+    /// Print the messages of MPI that wait, and the call of each rank.
+    #[arg(long, conflicts_with = "once")]
+    pub(crate) queues: bool,
 }
 
 #[derive(Args)]
@@ -82,7 +85,14 @@ impl Watched {
 pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     let directory = &arguments.directory;
     let client = match Client::connect(directory) {
+        Ok(mut client) if arguments.queues => {
+            print(client.queues()?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Ok(client) => client,
+        Err(error @ ControlError::NotRunning(_)) if arguments.queues => {
+            return Err(error).context("see an ended run with: belljar trace hang DIRECTORY");
+        }
         Err(ControlError::NotRunning(_)) => {
             print(finished(directory)?)?;
             return Ok(ExitCode::SUCCESS);

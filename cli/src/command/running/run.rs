@@ -6,6 +6,8 @@
 
 /// Arguments of these commands.
 mod arguments;
+/// Stuck ranks and ended processes of a run.
+mod stuck;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -27,6 +29,7 @@ use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::results::wire::{self, WIRE_FILE};
 use belljar_cluster::run::checkpoint::{CheckpointChoice, Tell};
 use belljar_cluster::run::coordinator::{Checkpoints, Ending, Run, Setup};
+use belljar_cluster::run::stuck::StuckWatchFiles;
 use belljar_cluster::run::summary::{HostSummary, Summary, render};
 use belljar_cluster::scenario::engine::Engine;
 use belljar_cluster::scenario::{Hosts, Scenario, of_run_directory};
@@ -236,6 +239,8 @@ impl RunTask<'_> {
             .is_none()
             .then(|| Registration::of_folder(directory.path()));
         let mut progress = ProgressDisplay::start(self.host.showing());
+        // The kernels' files are out of reach once the sandbox is active.
+        let watched = StuckWatchFiles::open(plan);
         let setup = Setup {
             plan,
             directory: Some(directory),
@@ -262,6 +267,7 @@ impl RunTask<'_> {
             run.log_states(directory, every)?;
         }
         run.attend_to(mailbox);
+        self.watch_ranks(&mut run, watched)?;
         stop.fetch_or(self.collect, Ordering::Relaxed);
         let follower =
             (!self.host.quiet).then(|| OutputFollower::start(directory.path(), progress.line()));
@@ -285,11 +291,8 @@ impl RunTask<'_> {
             print(render(&summary, &host, self.directory.path()))?;
             return Ok(ExitCode::SUCCESS);
         }
-        directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
-        if let Some(network) = run.infiniband() {
-            directory.write(INFINIBAND_LINKS_FILE, &infiniband::links(network))?;
-            directory.write(INFINIBAND_WIRE_FILE, &infiniband::wire(network))?;
-        }
+        self.write_lost(&mut run, &ending)?;
+        write_traffic(&run, directory)?;
         drop(deferral);
         let keeps = self.plan.checkpoints_kept.is_some();
         conclude(self.directory, &summary, &host, &ending, report, keeps)
@@ -407,4 +410,14 @@ impl HostArguments {
             _ => Showing::Nothing,
         }
     }
+}
+
+/// Writes the traffic of the networks.
+fn write_traffic(run: &Run, directory: &RunDirectory) -> Result<()> {
+    directory.write(WIRE_FILE, &wire::table(run.fabric()))?;
+    if let Some(network) = run.infiniband() {
+        directory.write(INFINIBAND_LINKS_FILE, &infiniband::links(network))?;
+        directory.write(INFINIBAND_WIRE_FILE, &infiniband::wire(network))?;
+    }
+    Ok(())
 }

@@ -99,6 +99,11 @@ impl TerminalTask {
         self.0.done.store(done, Ordering::Relaxed);
     }
 
+    /// Sets the number of all steps, which may change.
+    pub(crate) fn expect(&self, all: u64) {
+        self.0.all.store(all, Ordering::Relaxed);
+    }
+
     /// Another step is done. Returns how many are.
     pub(crate) fn step(&self) -> u64 {
         self.0.done.fetch_add(1, Ordering::Relaxed) + 1

@@ -94,6 +94,17 @@ impl Client {
         }
     }
 
+    /// The messages of MPI that wait, and the call of each rank, as text.
+    ///
+    /// # Errors
+    /// If the run has no whole trace, or has ended.
+    pub fn queues(&mut self) -> Result<String, ControlError> {
+        match self.ask(&ControlRequest::Queues)? {
+            Reply::Queues(queues) => Ok(queues),
+            _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+        }
+    }
+
     /// Sends any request except a look.
     ///
     /// # Errors

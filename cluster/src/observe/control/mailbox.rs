@@ -3,6 +3,9 @@
 //! The host's clock limits the pace of virtual time; no result depends on it.
 #![allow(clippy::disallowed_methods)]
 
+/// Requests for the messages that wait.
+mod queues;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,6 +17,7 @@ use belljar_sim::Time;
 
 use super::Look;
 use crate::run::checkpoint::Report;
+use queues::QueuesRequests;
 
 /// Time limit for an answer of the run, which may be busy writing results.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -44,6 +48,7 @@ struct Inner {
     typed: VecDeque<(u32, Vec<u8>)>,
     typed_bytes: usize,
     checkpoints: Requests,
+    queues: QueuesRequests,
     /// By client.
     holds: BTreeMap<u64, Hold>,
     log: Option<File>,
@@ -95,6 +100,8 @@ pub(crate) struct Work {
     pub(crate) paused: bool,
     /// True if a client requests a checkpoint.
     pub(crate) checkpoint: bool,
+    /// True if a client requests the messages that wait.
+    pub(crate) queues: bool,
 }
 
 impl Mailbox {
@@ -116,6 +123,7 @@ impl Mailbox {
         Work {
             look: std::mem::take(&mut inner.wanted),
             checkpoint: std::mem::take(&mut inner.checkpoints.wanted),
+            queues: std::mem::take(&mut inner.queues.wanted),
             paused: inner.holds.values().any(|hold| hold.paused),
             typed,
         }

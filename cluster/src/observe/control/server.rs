@@ -200,6 +200,10 @@ impl Office {
                 let outcome = self.mailbox.checkpoint();
                 return outcome.map_or_else(Reply::Refused, Reply::Checkpoint);
             }
+            ControlRequest::Queues => {
+                let queues = self.mailbox.queues();
+                return queues.map_or_else(Reply::Refused, Reply::Queues);
+            }
             ControlRequest::Pause(paused) => self.mailbox.pause(client, paused),
             ControlRequest::Pace(Some(ratio)) if !(1e-6..=1e6).contains(&ratio) => {
                 return Reply::Refused(format!("pace is {ratio}; it must be from 1e-6 to 1e6"));

@@ -289,11 +289,13 @@ impl ImageParts {
         })?;
         let run_disk = run_disk::build(plan, of).map_err(PartsError::RunDisk)?;
         let hash = XxHash3_64::oneshot(&run_disk);
+        let kernel = Arc::new(KernelImage::open(&image.kernel)?);
+        let probes = RunProbes::of(plan, number, &kernel)?;
         let parts = Self {
-            kernel: Arc::new(KernelImage::open(&image.kernel)?),
+            kernel,
             initrd: initrd.into(),
             root: Disk::open(&image.root)?,
-            probes: RunProbes::of(plan, number)?,
+            probes,
             code: code_files(plan, image)?,
             run_disk: Disk::from_bytes(run_disk),
         };

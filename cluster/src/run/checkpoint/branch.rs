@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 
 use belljar_archive::TraceWriter;
 use belljar_sim::Time;
-use belljar_trace::TRACE_FILE;
+use belljar_trace::{LOST_FILE, TRACE_FILE};
 
 use super::keeper::numbered;
 use super::{CheckpointError, FOLDER, IntactCheckpoint, RECORD};
 use crate::results::run_directory::SCENARIO_FILE;
 
 /// Files of a finished run that a continued one writes anew.
-const RESULTS: [&str; 8] = [
+const RESULTS: [&str; 9] = [
+    LOST_FILE,
     "summary.json",
     "host.json",
     "wire.csv",

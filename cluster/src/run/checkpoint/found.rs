@@ -288,3 +288,34 @@ pub(crate) fn identity(plan: &Plan, disks: DiskHashes) -> Identity {
     }
     identity
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(starts: &[u64]) -> Identity {
+        let delays = starts
+            .iter()
+            .map(|at| (format!("{DELAY}{at} ps: a hold"), "given".to_owned()));
+        [("seed".to_owned(), "1".to_owned())]
+            .into_iter()
+            .chain(delays)
+            .collect()
+    }
+
+    #[test]
+    fn delays_that_begin_before_a_checkpoint_are_compared_and_later_ones_are_not() {
+        let reach = Time::from_ps(1000);
+        let difference = |made: &[u64], wanted: &[u64]| {
+            let [made, wanted] = [made, wanted].map(|all| begun_before(&delays(all), reach));
+            first_difference(&made, &wanted, &[]).map(|[name, ..]| name)
+        };
+        assert_eq!(difference(&[], &[]), None);
+        assert_eq!(difference(&[], &[1000, 5000]), None);
+        assert_eq!(difference(&[500, 3000], &[500, 2000]), None);
+        let begun = Some("delay at 999 ps: a hold".to_owned());
+        assert_eq!(difference(&[], &[999]), begun);
+        assert_eq!(difference(&[999], &[]), begun);
+        assert_eq!(difference(&[999], &[999]), None);
+    }
+}

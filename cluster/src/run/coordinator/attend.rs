@@ -42,6 +42,9 @@ impl Run {
                 let number = self.keep();
                 mailbox.take_checkpoint(number);
             }
+            if work.queues {
+                mailbox.publish_queues(self.queues());
+            }
             if work.look {
                 self.flush_consoles()?;
                 mailbox.publish(Look {

@@ -21,6 +21,7 @@ use crate::run::checkpoint::{
 };
 use crate::run::ending::Ending;
 use crate::run::stopwatch::Stopwatch;
+use crate::run::stuck::StuckWatch;
 
 /// Bytes of pages, or of a node's part, in a message.
 const PIECE: usize = 1 << 20;
@@ -57,7 +58,11 @@ impl Run {
     /// The time that no node passes for now.
     pub(super) fn cap(&self) -> Time {
         let cut = self.others.as_ref().map(|others| others.cuts.next);
-        let cap = self.closing.cap().min(self.hold);
+        let look = self
+            .stuck_watch
+            .as_ref()
+            .map_or(Time::MAX, StuckWatch::hold);
+        let cap = self.closing.cap().min(self.hold).min(look);
         cut.map_or(cap, |cut| cut.min(cap))
     }
 

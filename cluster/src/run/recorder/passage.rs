@@ -98,6 +98,15 @@ impl Passage {
         })
     }
 
+    /// A copy of the filters, of a run that drops no iterations.
+    pub(super) fn copy(&self) -> Self {
+        let folder = self.folder.as_ref();
+        Self {
+            folder: folder.map(|folder| Folder::holding(folder.held())),
+            dropping: None,
+        }
+    }
+
     /// Takes a call, in the order of the trace, and passes records to `next`.
     pub(super) fn take(
         &mut self,

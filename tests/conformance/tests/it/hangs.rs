@@ -68,7 +68,7 @@ fn jobs_that_end_are_never_stuck() {
             let end_ps = last / CUTS * part;
             let out = folder.path().join("cut.bjt");
             cut(&trace, end_ps, &out);
-            let (found, _) = hang(&out, Some(end_ps + LATER_PS), None).expect("a trace");
+            let (found, _) = hang(&out, Some(end_ps + LATER_PS), &[], None).expect("a trace");
             let sentence = found.sentence();
             assert_eq!(
                 found.verdict,

@@ -1,6 +1,8 @@
 //! Jobs that come to no end are explained.
 
-use belljar_tests::Dir;
+use std::time::Duration;
+
+use belljar_tests::{Dir, Scenario};
 use serde_json::Value;
 
 use crate::mpirun::compiled;
@@ -30,12 +32,18 @@ fn ranks_that_wait_for_each_other_are_named() {
     if !compiled(&dir, "mpicc.mpich", "dead", DEAD, &["-g", "-O1"]) {
         return;
     }
-    let words = ["mpirun", "-np", "2", "-ppn", "1", "--limit", "4s"];
+    let words = ["mpirun", "-np", "2", "-ppn", "1", "--limit", "60s"];
     let more = ["--set", "trace.frames=2", "--out", "out", "./dead"];
     let (_, error, code) = dir.call(&[&words[..], &more].concat());
     assert_ne!(code, Some(0), "{error}");
     let verdict = "deadlock: rank 0 in MPI_Recv waits for rank 1 in MPI_Recv waits for rank 0";
-    assert!(error.contains(verdict), "{error}");
+    assert!(
+        error.contains(&format!("no rank can proceed: {verdict}")),
+        "{error}"
+    );
+    let summary = std::fs::read_to_string(dir.path("out.incomplete/summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).expect("this is JSON");
+    let end = summary["virtual_time_ps"].as_u64().unwrap();
 
     let (text, error, code) = dir.call(&["trace", "hang", "out.incomplete"]);
     assert_eq!(code, Some(0), "{error}");
@@ -50,9 +58,146 @@ fn ranks_that_wait_for_each_other_are_named() {
         assert_eq!(found["function"], "MPI_Recv");
         assert_eq!(found["stuck"], true);
         assert_eq!(found["waits_for"][0]["rank"], other);
+        // The run ends 0.6 to 0.8 s after the last call.
+        let since = found["since_ps"].as_u64().unwrap();
         assert!(
-            found["for_ps"].as_u64() > Some(1_000_000_000_000),
+            (600_000_000_000..=800_000_000_000).contains(&(end - since)),
             "{found}"
         );
     }
+}
+
+/// Programs that look stuck by their calls until something besides MPI wakes a rank, and one that nothing wakes.
+const WOKEN: &str = include_str!("woken.c");
+
+/// Jobs one after the other, each with another waker, with signals to both ranks by timers and other processes.
+const WAKERS: &str = "for waker in rank late pipe timer thread process; do \
+    mpiexec.hydra -disable-auto-cleanup -n 2 -ppn 1 ./woken $waker || exit 1; done; \
+    mpiexec.hydra -disable-auto-cleanup -n 2 -ppn 1 ./woken exit";
+
+#[test]
+fn a_run_whose_ranks_something_wakes_continues() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "woken", WOKEN, &["-g", "-pthread"]) {
+        return;
+    }
+    let scenario = Scenario::new(2, &WAKERS.replace("\\\n", ""));
+    let scenario = scenario.working("files = { woken = \"woken\" }");
+    let run = dir.run(&scenario, "out", &["--set", "workload.limit=60 s"]);
+    assert_ne!(run.code, Some(0), "{}", run.stderr);
+    let verdict =
+        "rank 6.0 in MPI_Recv waits for rank 6.1, which exited with status 0 without ending MPI";
+    assert!(run.stderr.contains(verdict), "{}", run.stderr);
+    let output = std::fs::read_to_string(dir.path("out.incomplete/stdout")).unwrap();
+    // Without the complaints of UCX about partners that have ended.
+    let lines = output.lines().filter(|line| !line.starts_with('['));
+    let mut lines: Vec<&str> = lines.collect();
+    lines.sort_unstable();
+    let signals = ["signal"; 4];
+    let others = ["late 0", "late 1", "pipe 0", "pipe 1", "rank 0", "rank 1"];
+    assert_eq!(
+        lines,
+        [&others[..], &signals[..], &["thread 0", "thread 1"]].concat()
+    );
+}
+
+#[test]
+fn a_run_continues_to_its_limit_on_request() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.openmpi", "dead", DEAD, &["-O1"]) {
+        return;
+    }
+    for (setting, ending) in [
+        ("true", "no rank can proceed"),
+        ("false", "the limit of virtual time"),
+    ] {
+        let setting = format!("workload.stop-when-stuck={setting}");
+        let words = [
+            "mpirun",
+            "-np",
+            "2",
+            "--limit",
+            "5s",
+            "--out",
+            setting.as_str(),
+        ];
+        let (_, error, code) = dir.call(&[&words[..], &["--set", &setting, "./dead"]].concat());
+        assert_ne!(code, Some(0), "{error}");
+        assert!(
+            error.contains(ending) && error.contains("waits for rank 1"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn queues_of_a_run_in_progress_name_receives_and_messages() {
+    let Some(dir) = Dir::new() else { return };
+    let crossed = DEAD.replace(
+        "MPI_Recv(&got",
+        "if (!rank) MPI_Ssend(&rank, 1, MPI_INT, 1, 6, MPI_COMM_WORLD); MPI_Recv(&got",
+    );
+    if !compiled(&dir, "mpicc.mpich", "crossed", &crossed, &["-O1"]) {
+        return;
+    }
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 -ppn 1 ./crossed");
+    let scenario = scenario.working("files = { crossed = \"crossed\" }\nstop-when-stuck = false");
+    let mut child = dir.start(&scenario, "out");
+    let queues = belljar_tests::lab::wait_for(Duration::from_secs(120), || {
+        let (text, _, _) = dir.call(&["watch", "--queues", "out"]);
+        text.contains("in MPI_Recv")
+            .then_some(text)
+            .filter(|text| text.contains("in MPI_Ssend"))
+    });
+    belljar_tests::interrupt(&child);
+    child.wait().expect("the run ends");
+    let queues = queues.expect("both ranks wait");
+    let rows: Vec<Vec<&str>> = queues
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    // A message from rank 0 to rank 1 with tag 6 that no receive took, and a receive of rank 1 from rank 0 with tag 5.
+    let place = |words: &str| {
+        queues
+            .lines()
+            .position(|line| line == words)
+            .expect("a title")
+    };
+    assert_eq!(
+        rows[place("Messages that no receive took") + 2],
+        ["0", "1", "6", "1"],
+        "{queues}"
+    );
+    assert_eq!(
+        rows[place("Receives that no message reached") + 2],
+        ["0", "1", "5", "1"],
+        "{queues}"
+    );
+    let (_, error, code) = dir.call(&["watch", "--queues", "out"]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("belljar trace hang"), "{error}");
+}
+
+/// Jobs of Open MPI that another process, their launcher or a signal ends, and one that nothing ends.
+const ENDED: &str = "timeout 3 mpirun -np 2 -N 1 ./dead; echo timeout $?; \
+    mpirun --timeout 3 -np 2 -N 1 ./dead; echo launcher $?; \
+    (sleep 3; killall -9 dead) & mpirun -np 2 -N 1 ./dead; echo signal $?; \
+    mpirun -np 2 -N 1 ./dead; echo never $?";
+
+#[test]
+fn a_job_that_a_time_limit_ends_does_not_end_its_run() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.openmpi", "dead", DEAD, &["-O1"]) {
+        return;
+    }
+    let scenario = Scenario::new(2, ENDED).on("bookworm-openmpi");
+    let scenario = scenario.working("files = { dead = \"dead\" }");
+    let run = dir.run(&scenario, "out", &["--set", "workload.limit=60 s"]);
+    assert_ne!(run.code, Some(0), "{}", run.stderr);
+    let verdict = "no rank can proceed: deadlock: rank 3.0 in MPI_Recv waits for rank 3.1";
+    assert!(run.stderr.contains(verdict), "{}", run.stderr);
+    let output = std::fs::read_to_string(dir.path("out.incomplete/stdout")).unwrap();
+    let endings = output.lines().filter_map(|line| line.split_once(' '));
+    let ended: Vec<&str> = endings.map(|(by, _)| by).collect();
+    assert_eq!(ended, ["timeout", "launcher", "signal"], "{output}");
 }

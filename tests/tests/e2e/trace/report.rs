@@ -11,7 +11,7 @@ const OPENED: usize = 20;
 
 /// The page in Chromium after its script has ended; `None`, with a message, without Chromium. Chromium ends after virtual time,
 /// which does not pass for its threads that unpack data: if those are late, the page is opened again.
-fn shown(dir: &Dir, name: &str) -> Option<String> {
+pub(crate) fn shown(dir: &Dir, name: &str) -> Option<String> {
     let profile = format!("--user-data-dir={}", dir.path("chromium").display());
     let page = format!("file://{}", dir.path(name).display());
     let options = [

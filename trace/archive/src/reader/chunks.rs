@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use belljar_files::open_input;
 use belljar_trace::{
@@ -17,12 +18,12 @@ use crate::frame::{self, ChunkKind};
 use crate::header::Header;
 use crate::observed::Observation;
 use crate::structure::{self, Structure};
-use crate::{Footer, failed};
+use crate::{Footer, failed, length};
 
 /// The common part of both readers: chunks in their order, with the new dictionary entries of each.
 #[derive(Debug)]
 pub(super) struct Chunks {
-    file: BufReader<File>,
+    file: BufReader<Arc<File>>,
     pub(super) version: u16,
     pub(super) header: Header,
     pub(super) offset: u64,
@@ -63,13 +64,18 @@ pub(super) struct Sections {
 
 impl Chunks {
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = open_input(path).map_err(|source| failed("read", path, source))?;
+        Self::of(Arc::new(file), path)
+    }
+
+    /// The chunks of `file`, which is at its start; `path` only names it in errors.
+    pub(super) fn of(file: Arc<File>, path: &Path) -> Result<Self, TraceError> {
         let failed = |source| failed("read", path, source);
         let not_a_trace = |reason: &str| TraceError::NotATrace {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
-        let file = open_input(path).map_err(failed)?;
-        let bytes = file.metadata().map_err(failed)?.len();
+        let bytes = length(&file).map_err(failed)?;
         let mut file = BufReader::new(file);
         let mut start = Vec::new();
         let length = MAGIC.len() as u64 + 2;

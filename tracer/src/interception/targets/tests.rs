@@ -49,6 +49,7 @@ fn a_library_gives_its_functions_under_both_names() {
             Target::Call { function, .. } => FUNCTIONS[usize::from(*function)].name,
             Target::Start => "start",
             Target::Receive(_) => "receive",
+            Target::ProcessEnd => "end",
             Target::Own => "own",
         })
         .collect();

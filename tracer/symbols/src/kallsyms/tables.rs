@@ -124,26 +124,51 @@ impl<'k> Tables<'k> {
 
     /// Returns address, kind as in `nm`, and name of each symbol.
     pub(super) fn symbols(&self) -> impl Iterator<Item = (u64, u8, String)> {
-        let mut at = self.names;
-        (0..self.number).map_while(move |index| {
-            let (tokens, next) = entry(self.data, at)?;
+        let mut symbols = Vec::new();
+        self.each(|index, kind, name| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            symbols.push((self.address(index), kind, name));
+        });
+        symbols.into_iter()
+    }
+
+    /// Returns the address and the name of each symbol in `names`.
+    pub(super) fn named<'n>(&self, names: &[&'n str]) -> Vec<(u64, &'n str)> {
+        let mut found = Vec::new();
+        self.each(|index, _, name| {
+            if let Some(wanted) = names.iter().find(|wanted| wanted.as_bytes() == name) {
+                found.push((self.address(index), *wanted));
+            }
+        });
+        found
+    }
+
+    /// Passes number, kind and name of each symbol to `take`, up to the first damaged one.
+    fn each(&self, mut take: impl FnMut(usize, u8, &[u8])) {
+        let (mut at, mut text) = (self.names, Vec::new());
+        for index in 0..self.number {
+            let Some((tokens, next)) = entry(self.data, at) else {
+                return;
+            };
             at = next;
-            let mut text = Vec::new();
-            for token in self.data.get(tokens)? {
-                text.extend_from_slice(self.tokens.get(usize::from(*token))?);
+            text.clear();
+            for token in self.data.get(tokens).unwrap_or_default() {
+                let token = self.tokens.get(usize::from(*token));
+                text.extend_from_slice(token.copied().unwrap_or_default());
                 if text.len() > LONGEST_NAME {
-                    return None;
+                    return;
                 }
             }
-            let (kind, name) = text.split_first()?;
-            let name = String::from_utf8_lossy(name).into_owned();
-            Some((self.address(index), *kind, name))
-        })
+            let Some((kind, name)) = text.split_first() else {
+                return;
+            };
+            take(index, *kind, name);
+        }
     }
 }
 
 fn position(data: &[u8], what: &[u8]) -> Option<usize> {
-    data.windows(what.len()).position(|window| window == what)
+    memchr::memmem::find(data, what)
 }
 
 fn word(data: &[u8], at: usize) -> Option<u32> {

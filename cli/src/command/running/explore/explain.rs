@@ -33,6 +33,8 @@ pub(super) struct Failure {
     pub(super) passing: Option<usize>,
     /// The choice at which both differ first.
     pub(super) decision: Option<String>,
+    /// The virtual time in picoseconds at which the failing run enters the call of this choice.
+    pub(super) decision_ps: Option<u64>,
     /// Choices around the first difference, by both runs.
     pub(super) sides: Vec<Sides>,
 }
@@ -66,6 +68,9 @@ impl Failure {
         let sides = passing.map_or_else(Vec::new, |(_, passing)| sides(passing, failing));
         let decision = sides.iter().find(|side| side.passing != side.failing);
         let decision = decision.map(|side| side.choice.clone());
+        let mut choices = failing.observed.choices.iter();
+        let choice = choices.find(|choice| Some(choice.id.to_string()) == decision);
+        let decision_ps = choice.map(|choice| choice.entry_ps);
         let first = sides
             .iter()
             .position(|side| side.passing != side.failing)
@@ -83,6 +88,7 @@ impl Failure {
             scenario,
             passing: passing.map(|(number, _)| *number),
             decision,
+            decision_ps,
             sides: shown.collect(),
         }
     }
@@ -136,6 +142,13 @@ impl Failure {
             "  repeat it with: belljar run {}",
             self.scenario.display()
         );
+        if let (Some(_), Some(folder)) = (self.decision_ps, self.scenario.parent()) {
+            let _ = writeln!(
+                out,
+                "  see the decision with: belljar debug {}",
+                folder.display()
+            );
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use toml::Table;
 
 use super::delayed::scenario;
 use super::verdict::{Judge, Verdict};
-use crate::command::results::trace::hang::unrecorded;
+use crate::command::results::trace::hang::{lost, unrecorded};
 
 /// Time before the first delay at which a checkpoint must have been made, in picoseconds: nodes may be ahead of it.
 const MARGIN_PS: u64 = 100_000_000;
@@ -279,7 +279,8 @@ fn end(directory: &Path, summary: &Value) -> Result<u64> {
     if summary["exit_code"].is_i64() {
         return Ok(end);
     }
-    let (hang, _) = hang(&directory.join(TRACE_FILE), Some(end), None)?;
+    let trace = directory.join(TRACE_FILE);
+    let (hang, _) = hang(&trace, Some(end), &lost(&trace)?, None)?;
     let is_stuck = hang.verdict != HangVerdict::NotStuck;
     let last = hang.ranks.iter().map(|rank| rank.since_ps).max();
     Ok(last.filter(|_| is_stuck).unwrap_or(end))

@@ -220,6 +220,7 @@ fn mpi_error(directory: &Path, summary: &Value) -> Result<Option<String>> {
         end_ps: summary["virtual_time_ps"].as_u64(),
         stderr: read_input_text(directory.join("stderr")).ok(),
         missing: unrecorded(&path),
+        lost: hang::lost(&path)?,
     };
     let (check, _) = belljar_analysis::check(&path, &run, None)?;
     let mut errors = check.findings.iter();

@@ -140,6 +140,7 @@ impl Setup<'_> {
             checkpointer,
             collection,
             standstill: Standstill::default(),
+            stuck_watch: None,
             memory,
             viewer: Viewer::default(),
             typed: begun.typed,

@@ -77,6 +77,33 @@ pub(crate) struct PathOffsets {
     pub(crate) name: u64,
 }
 
+/// Offsets and addresses for the waits of threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitOffsets {
+    /// In `struct task_struct`.
+    pub(crate) state: u64,
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
+    pub(crate) files: u64,
+    /// In `struct signal_struct`: the state of the real timer, timers of processor time, the list of POSIX timers.
+    pub(crate) real_timer: u64,
+    pub(crate) cpu_timers: u64,
+    pub(crate) posix_timers: u64,
+    /// In `struct files_struct` and `struct fdtable`.
+    pub(crate) file_table: u64,
+    pub(crate) file_count: u64,
+    pub(crate) file_array: u64,
+    /// In `struct file`.
+    pub(crate) operations: u64,
+    pub(crate) private: u64,
+    /// In `struct socket`, and in its `struct sock`.
+    pub(crate) socket: u64,
+    pub(crate) receive_timeout: u64,
+    /// Addresses of the operations of files that are timers, and of sockets.
+    pub(crate) timer_files: u64,
+    pub(crate) socket_files: u64,
+}
+
 /// The positions of everything that is read from a guest's kernel.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -91,6 +118,8 @@ pub struct Layout {
     pub(crate) task: TaskOffsets,
     pub(crate) memory: MemoryOffsets,
     pub(crate) path: PathOffsets,
+    /// `None` for a kernel that lacks one of them.
+    pub(crate) wait: Option<WaitOffsets>,
     functions: BTreeMap<&'static str, u64>,
 }
 
@@ -103,7 +132,7 @@ impl Layout {
     /// # Errors
     /// See [`LayoutError`].
     pub fn of(vmlinux: &[u8]) -> Result<Self, LayoutError> {
-        const NAMES: [&str; 8] = [
+        const NAMES: [&str; 10] = [
             "init_task",
             "init_top_pgt",
             "__per_cpu_offset",
@@ -112,6 +141,8 @@ impl Layout {
             "page_offset_base",
             "do_exit",
             "force_sig_fault",
+            "timerfd_fops",
+            "socket_file_ops",
         ];
         let known = KernelSymbols::positions(vmlinux, &NAMES);
         let variable = |name: &'static str| {
@@ -136,6 +167,7 @@ impl Layout {
             thread_head: btf.offset("signal_struct", "thread_head")?,
             task: task(&btf)?,
             memory: memory(&btf)?,
+            wait: wait(&btf, &variable).ok(),
             path: PathOffsets {
                 mount: btf.offset("file", "f_path.mnt")?,
                 dentry: btf.offset("file", "f_path.dentry")?,
@@ -179,6 +211,35 @@ fn task(btf: &Btf) -> Result<TaskOffsets, BtfError> {
         vectors_apart,
         exit_code: of("exit_code")?,
         exit_state: of("exit_state")?,
+    })
+}
+
+fn wait(
+    btf: &Btf,
+    variable: &impl Fn(&'static str) -> Result<u64, LayoutError>,
+) -> Result<WaitOffsets, LayoutError> {
+    // Linux before 5.14 has no underscores.
+    let state = match btf.has("task_struct", "__state") {
+        true => "__state",
+        false => "state",
+    };
+    Ok(WaitOffsets {
+        state: btf.offset("task_struct", state)?,
+        voluntary: btf.offset("task_struct", "nvcsw")?,
+        involuntary: btf.offset("task_struct", "nivcsw")?,
+        files: btf.offset("task_struct", "files")?,
+        real_timer: btf.offset("signal_struct", "real_timer.state")?,
+        cpu_timers: btf.offset("signal_struct", "it")?,
+        posix_timers: btf.offset("signal_struct", "posix_timers")?,
+        file_table: btf.offset("files_struct", "fdt")?,
+        file_count: btf.offset("fdtable", "max_fds")?,
+        file_array: btf.offset("fdtable", "fd")?,
+        operations: btf.offset("file", "f_op")?,
+        private: btf.offset("file", "private_data")?,
+        socket: btf.offset("socket", "sk")?,
+        receive_timeout: btf.offset("sock", "sk_rcvtimeo")?,
+        timer_files: variable("timerfd_fops")?,
+        socket_files: variable("socket_file_ops")?,
     })
 }
 
