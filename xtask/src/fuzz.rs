@@ -60,6 +60,8 @@ pub(crate) enum Target {
     Collected,
     /// Scenario files and overrides.
     Scenario,
+    /// An InfiniBand card: its registers, and packets of peers.
+    Hca,
     /// Networks from GraphML files.
     Graphml,
     /// Saved states of a network, restored and run.
