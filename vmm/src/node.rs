@@ -315,6 +315,11 @@ impl Node {
         self.devices.take_packets()
     }
 
+    /// True if an InfiniBand card has events of its own ahead, such as timeouts.
+    pub fn has_card_events(&self) -> bool {
+        self.devices.has_card_events()
+    }
+
     /// Counters of the InfiniBand card; `None` without one.
     pub fn card_counters(&self) -> Option<HcaCounters> {
         self.devices.card_counters()

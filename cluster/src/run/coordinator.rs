@@ -26,7 +26,7 @@ use crate::run::error::RunError;
 use crate::run::recorder::Recorder;
 use crate::run::report::NodeReport;
 use crate::run::runner::{Runner, Word};
-use crate::run::stuck::StuckWatch;
+use crate::run::stuck::{StuckState, StuckWatch};
 use crate::run::workers::Workers;
 use belljar_fabric::Fabric;
 use belljar_lossless::Lossless;
@@ -100,6 +100,8 @@ pub struct Run {
     viewer: Viewer,
     standstill: Standstill,
     stuck_watch: Option<StuckWatch>,
+    /// Of a resumed run: the state of its watch until there is one.
+    stuck_state: Option<StuckState>,
     memory: MemoryGuard,
     /// Number of input pieces typed into consoles, and length of their record.
     typed: u64,

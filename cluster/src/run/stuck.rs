@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use belljar_sim::{Span, Time};
 use belljar_trace::{LostProcess, TRACE_FILE};
+use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::results::run_directory::RunDirectory;
@@ -57,12 +58,20 @@ pub trait CallAnalysis: Send {
 }
 
 /// The state at the last look.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct LastLook {
     /// Threads besides those in calls, and how often each has run; `None` if one may act by itself.
     threads: Option<WaitingThreads>,
     /// True if the analysis has seen these calls.
     is_judged: bool,
+}
+
+/// The state of a watch, so that a resumed run looks at the same times with the same results.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StuckState {
+    next: Time,
+    is_exact: bool,
+    last: LastLook,
 }
 
 /// Looks for jobs in which no rank can proceed.
@@ -134,6 +143,22 @@ impl StuckWatchFiles {
 }
 
 impl StuckWatch {
+    /// Its state.
+    pub(crate) fn save(&self) -> StuckState {
+        StuckState {
+            next: self.next,
+            is_exact: self.is_exact,
+            last: self.last.clone(),
+        }
+    }
+
+    /// Continues at a state of an earlier watch of the same run.
+    pub(crate) fn load(&mut self, state: StuckState) {
+        self.next = state.next;
+        self.is_exact = state.is_exact;
+        self.last = state.last;
+    }
+
     /// The time of the next look.
     pub(crate) fn next(&self) -> Time {
         match self.ends_run {

@@ -334,6 +334,12 @@ impl Devices {
         card.map_or_else(Vec::new, |card| card.take_packets())
     }
 
+    /// True if the InfiniBand card has events ahead.
+    pub(super) fn has_card_events(&self) -> bool {
+        let mut card = self.infiniband.iter();
+        card.any(|card| card.deadline().is_some())
+    }
+
     /// Counters of the InfiniBand card; `None` without one.
     pub(super) fn card_counters(&self) -> Option<HcaCounters> {
         self.infiniband.as_ref().map(|card| card.counters())

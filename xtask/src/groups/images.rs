@@ -41,7 +41,7 @@ pub(super) fn images(groups: &[Group]) -> Vec<&'static str> {
     if groups.contains(&Group::Infiniband) {
         images.push("bookworm-infiniband");
     }
-    const WITH_OPEN_MPI: [Group; 2] = [Group::Tutorial, Group::Containers];
+    const WITH_OPEN_MPI: [Group; 3] = [Group::Tutorial, Group::Containers, Group::Trace];
     if groups.iter().any(|group| WITH_OPEN_MPI.contains(group)) {
         images.push(OPEN_MPI);
     }

@@ -28,6 +28,7 @@ use crate::results::link_log::LinkLogState;
 use crate::run::ending::Closing;
 use crate::run::recorder::RecorderState;
 use crate::run::runner::RunnerState;
+use crate::run::stuck::StuckState;
 
 const MAGIC: &[u8; 8] = b"BELLCKPT";
 /// Increases with every change of the format, or of the meaning of saved state.
@@ -56,6 +57,7 @@ pub(crate) struct RunRecord {
     pub(crate) closing: Closing,
     pub(crate) fabric: FabricState,
     pub(crate) infiniband: Option<LosslessState>,
+    pub(crate) stuck: Option<StuckState>,
     pub(crate) backgrounds: Vec<BackgroundState>,
     pub(crate) recorder: RecorderState,
     pub(crate) captures: Vec<CaptureState>,

@@ -116,6 +116,7 @@ fn run(number: u32, packs: Vec<(u32, u64)>) -> RunRecord {
         closing: Closing::at_limit(Time::MAX, None),
         fabric: Fabric::new(topology).save(),
         infiniband: None,
+        stuck: None,
         backgrounds: Vec::new(),
         recorder: RecorderState::default(),
         captures: Vec::new(),

@@ -317,6 +317,10 @@ impl Run {
             typed: self.typed,
             input: self.input,
             closing: self.closing.clone(),
+            stuck: self
+                .stuck_watch
+                .as_ref()
+                .map(crate::run::stuck::StuckWatch::save),
             fabric: self.fabric.save(),
             infiniband: self
                 .infiniband

@@ -28,6 +28,7 @@ use crate::run::checkpoint::{
 use crate::run::ending::Closing;
 use crate::run::recorder::{Recorder, selection};
 use crate::run::runner::{KeepError, Lengths, Logs, Runner};
+use crate::run::stuck::StuckState;
 
 /// Assembly of a run from prepared nodes.
 mod assembly;
@@ -59,6 +60,8 @@ struct Begun {
     runners: Vec<Runner>,
     fabric: Fabric,
     infiniband: Option<Lossless>,
+    /// Of a resumed run: the state of its watch for stuck ranks.
+    stuck: Option<StuckState>,
     backgrounds: Backgrounds,
     captures: Captures,
     links: Option<LinkLog>,
@@ -196,6 +199,7 @@ impl Setup<'_> {
             recorder,
             closing: Closing::at_limit(plan.limit, plan.has_slices().then_some(plan.slice)),
             infiniband: infiniband_of(plan)?,
+            stuck: None,
             fabric,
             now: Time::ZERO,
             first,
@@ -345,6 +349,7 @@ impl Setup<'_> {
             closing: of.closing.clone().with_limit(plan.limit),
             fabric,
             infiniband,
+            stuck: of.stuck.clone(),
             now: of.now,
             first: of.now,
             typed: of.typed,

@@ -15,8 +15,11 @@ use crate::run::stuck::{StuckWatch, WaitingThreads};
 
 impl Run {
     /// Looks for jobs in which no rank can proceed, and ends the run if there are only such. Runs on several hosts are not watched.
-    pub fn watch_for_stuck_ranks(&mut self, watch: StuckWatch) {
+    pub fn watch_for_stuck_ranks(&mut self, mut watch: StuckWatch) {
         if self.others.is_none() {
+            if let Some(state) = self.stuck_state.take() {
+                watch.load(state);
+            }
             self.stuck_watch = Some(watch);
         }
     }
@@ -67,6 +70,7 @@ impl Run {
     /// Looks for jobs in which no rank can proceed, when all nodes have reached `at`.
     pub(super) fn look_for_stuck_ranks(&mut self, at: Time) -> Result<Option<Ending>, RunError> {
         self.advance_fabric(at, at)?;
+        self.advance_infiniband(at);
         self.now = at;
         let Some(mut watch) = self.stuck_watch.take() else {
             return Ok(None);
@@ -127,12 +131,16 @@ impl Run {
         queues
     }
 
-    /// True if something outside of the nodes may wake a process: frames, a lost frame that is sent again, delays of the scenario, a
-    /// user at a console.
+    /// True if something outside of the nodes' processes may wake one: frames, packets and timers of cards, a lost frame that is sent
+    /// again, delays of the scenario, a user at a console.
     fn may_be_woken(&self, watch: &StuckWatch, at: Time) -> bool {
         let losses = self.fabric.statistics();
         let mut losses = losses.iter().flatten();
+        let transit = self.in_transit();
+        let mut nodes = self.workers.runners();
         self.fabric.next_time().is_some()
+            || transit.packets.is_some()
+            || nodes.any(|runner| runner.node().has_card_events())
             || losses.any(|link| link.drops + link.lost + link.failed > 0)
             || watch.has_delays(at)
             || self.typed > 0

@@ -67,6 +67,35 @@ fn ranks_that_wait_for_each_other_are_named() {
     }
 }
 
+#[test]
+fn a_resumed_run_ends_at_the_same_time_with_the_same_verdict() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "dead", DEAD, &["-g", "-O1"]) {
+        return;
+    }
+    let command = "mpiexec.hydra -n 2 -ppn 1 ./dead";
+    let scenario = Scenario::new(2, command)
+        .working("files = { \"dead\" = \"dead\" }")
+        .with("[checkpoint]\nevery = \"100 ms\"");
+    let whole = dir.run(&scenario, "whole", &[]);
+    assert!(
+        whole.stderr.contains("no rank can proceed"),
+        "{}",
+        whole.stderr
+    );
+    // Between the last call and the end.
+    dir.run_to_checkpoint(&scenario, "parts", 5, &[]);
+    let (_, error, code) = dir.call(&["resume", "parts", "--quiet"]);
+    assert_ne!(code, Some(0), "{error}");
+    assert!(error.contains("no rank can proceed"), "{error}");
+    let summary = |name: &str| std::fs::read_to_string(dir.path(name)).unwrap();
+    let [one, other] = [
+        "whole.incomplete/summary.json",
+        "parts.incomplete/summary.json",
+    ];
+    assert_eq!(summary(one), summary(other));
+}
+
 /// Programs that look stuck by their calls until something besides MPI wakes a rank, and one that nothing wakes.
 const WOKEN: &str = include_str!("woken.c");
 

@@ -141,6 +141,7 @@ impl Setup<'_> {
             collection,
             standstill: Standstill::default(),
             stuck_watch: None,
+            stuck_state: begun.stuck,
             memory,
             viewer: Viewer::default(),
             typed: begun.typed,

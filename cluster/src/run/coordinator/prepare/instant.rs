@@ -163,6 +163,7 @@ impl Origin {
             runners: runners.collect::<Result<_, _>>()?,
             fabric,
             infiniband: restored_infiniband(plan, instant.infiniband.as_ref())?,
+            stuck: None,
             backgrounds,
             captures: Captures::default(),
             links: None,
