@@ -11,6 +11,7 @@ use belljar_cluster::scenario::Scenario;
 const SCENARIO: &str = r#"
 name = "a"
 slurm = {}
+infiniband = { speed = "EDR" }
 background = [{ run = "b" }]
 [image]
 recipe = "c"
@@ -38,7 +39,7 @@ const LISTS: [(&str, &str); 5] = [
 ];
 
 /// Keys whose default a plan takes: the key, and the code that does so, with `{}` for the value.
-const LATER: [(&str, &str); 8] = [
+const LATER: [(&str, &str); 11] = [
     (
         "nodes.cycles-per-instruction",
         "cycles_per_instruction.unwrap_or({})",
@@ -51,6 +52,16 @@ const LATER: [(&str, &str); 8] = [
     ),
     (
         "network.global-wiring",
+        "unwrap_or(GlobalWiringName::AllPorts)",
+    ),
+    // The same code, for the shape of another network.
+    ("infiniband.fanout", "network.fanout.unwrap_or({})"),
+    (
+        "infiniband.hosts-per-switch",
+        "network.hosts_per_switch.unwrap_or({})",
+    ),
+    (
+        "infiniband.global-wiring",
         "unwrap_or(GlobalWiringName::AllPorts)",
     ),
     ("network.link.loss", "table.loss.unwrap_or(impairment.loss)"),
