@@ -40,7 +40,10 @@ pub(super) fn environment(
         variables.open_mpi(&rsh, crowded);
         // Debian's settings file leaves UCX out, which drives the cards.
         match cards {
-            true if root.holds("mca_pml_ucx.so") => variables.messages_by("ucx"),
+            true if root.holds("mca_pml_ucx.so") => {
+                variables.messages_by("ucx");
+                variables.windows_by_cards(root.holds("mca_osc_ucx.so"));
+            }
             true => {}
             false => variables.messages_by("ob1"),
         }
@@ -149,6 +152,13 @@ impl Variables {
         self.set(&[("OMPI_MCA_pml", layer)]);
     }
 
+    /// Open MPI's windows over cards, which Debian's settings file leaves out, too.
+    fn windows_by_cards(&mut self, has_component: bool) {
+        if has_component {
+            self.set(&[("OMPI_MCA_osc", "ucx,sm")]);
+        }
+    }
+
     /// TCP, and between ranks of a node memory.
     fn transports(&mut self, memory: Option<&str>) {
         let list = match memory {
@@ -234,7 +244,10 @@ mod tests {
             !with_cards.contains_key("OMPI_MCA_btl") && !with_cards.contains_key("OMPI_MCA_pml")
         );
         root.add("/usr/lib/openmpi/mca_pml_ucx.so", b"");
-        assert_eq!(environment(&root, false, &two, true)["OMPI_MCA_pml"], "ucx");
+        root.add("/usr/lib/openmpi/mca_osc_ucx.so", b"");
+        let with_cards = environment(&root, false, &two, true);
+        assert_eq!(with_cards["OMPI_MCA_pml"], "ucx");
+        assert_eq!(with_cards["OMPI_MCA_osc"], "ucx,sm");
     }
     #[test]
     fn containers_have_those_of_every_mpi() {

@@ -200,6 +200,11 @@ fn lost_packets(run: &Run) -> impl Iterator<Item = String> {
         std::array::from_fn(|place: usize| sum[place] + of[place])
     });
     let unroutable = run.infiniband().map_or(0, |network| network.unroutable());
+    let mut cards = run.reports().iter().filter_map(NodeReport::card);
+    let is_unused = run.infiniband().is_some() && cards.all(|card| card.doorbells == 0);
+    let unused = is_unused.then(|| {
+        "no program used the InfiniBand cards: check that the image has their libraries (ibverbs-providers), as bookworm-infiniband has; messages took Ethernet".to_owned()
+    });
     let fates = [
         (
             sum[0],
@@ -219,7 +224,8 @@ fn lost_packets(run: &Run) -> impl Iterator<Item = String> {
         ),
     ];
     let some = fates.into_iter().filter(|(count, _)| *count > 0);
-    some.map(|(count, fate)| format!("{count} {fate}"))
+    let counted = some.map(|(count, fate)| format!("{count} {fate}"));
+    unused.into_iter().chain(counted)
 }
 
 /// Warnings about frames that did not arrive.

@@ -89,6 +89,8 @@ pub(crate) struct WaitOffsets {
     pub(crate) real_timer: u64,
     pub(crate) cpu_timers: u64,
     pub(crate) posix_timers: u64,
+    /// In `struct signal_struct`: the resource limits.
+    pub(crate) limits: u64,
     /// In `struct files_struct` and `struct fdtable`.
     pub(crate) file_table: u64,
     pub(crate) file_count: u64,
@@ -231,6 +233,7 @@ fn wait(
         real_timer: btf.offset("signal_struct", "real_timer.state")?,
         cpu_timers: btf.offset("signal_struct", "it")?,
         posix_timers: btf.offset("signal_struct", "posix_timers")?,
+        limits: btf.offset("signal_struct", "rlim")?,
         file_table: btf.offset("files_struct", "fdt")?,
         file_count: btf.offset("fdtable", "max_fds")?,
         file_array: btf.offset("fdtable", "fd")?,

@@ -12,6 +12,8 @@ use crate::threads::UserRegisters;
 const ASLEEP: u32 = 3;
 /// Most open files of a process that are examined; a process with more may have timers.
 const MOST_FILES: u32 = 1 << 12;
+/// `RLIMIT_CPU` and `RLIMIT_RTTIME`: the kernel signals a process that has used its time.
+const TIME_LIMITS: [u64; 2] = [0, 15];
 /// Registers by their positions in [`UserRegisters::general`].
 const RDX: usize = 2;
 const RSI: usize = 6;
@@ -113,7 +115,23 @@ impl Kernel<'_> {
         }
     }
 
-    /// True if `process` has no interval timer, no POSIX timer and no file that is a timer.
+    /// True if `thread` is in a system call that only lets time pass. Libraries of MPI wait for messages in others, so the thread is in code
+    /// of the program, such as a handler of a signal or of an error.
+    pub fn sleeps_for_a_time(&self, thread: &Thread) -> bool {
+        let of = self.layout.wait;
+        let state = of.and_then(|of| self.space.half(thread.task.wrapping_add(of.state)));
+        let is_asleep = state.is_some_and(|state| state & ASLEEP != 0);
+        let registers = self.saved(thread).filter(|_| is_asleep);
+        registers.is_some_and(|it| match it.system_call {
+            // nanosleep, rt_sigtimedwait, clock_nanosleep; poll, select and pselect6 without files.
+            35 | 128 | 230 => true,
+            7 => it.general[RSI] == 0,
+            23 | 270 => it.general[RDI] == 0,
+            _ => false,
+        })
+    }
+
+    /// True if `process` has no interval timer, no POSIX timer, no file that is a timer, and no limit of processor time.
     pub fn is_without_timers(&self, process: &Process) -> bool {
         self.timers(process) == Some(false)
     }
@@ -132,7 +150,12 @@ impl Kernel<'_> {
         let list = field(of.posix_timers);
         let first = self.space.word(list)?;
         let has_posix = first != 0 && first != list;
-        if is_armed || has_posix || counted.iter().any(|byte| *byte != 0) {
+        let has_limit = TIME_LIMITS.iter().try_fold(false, |any, limit| {
+            let soft = self.space.word(field(of.limits + 16 * limit))?;
+            Some(any || soft != u64::MAX)
+        })?;
+        let is_counted = counted.iter().any(|byte| *byte != 0);
+        if is_armed || has_posix || has_limit || is_counted {
             return Some(true);
         }
         let count = self.files(process)?.0;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_sim::Time;
+use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::completions::Completion;
@@ -40,6 +40,12 @@ impl DueEvents {
     /// The time of the first event.
     pub(crate) fn next(&self) -> Option<Time> {
         self.waiting.keys().next().map(|(at, _)| *at)
+    }
+
+    /// The time of the first event after `now`.
+    pub(crate) fn next_after(&self, now: Time) -> Option<Time> {
+        let mut later = self.waiting.range((now + Span::from_ps(1), 0)..);
+        later.next().map(|((at, _), _)| *at)
     }
 
     /// Takes the first event, if it is due.

@@ -269,6 +269,11 @@ impl Hca {
         self.core.due.next()
     }
 
+    /// The time of the first event of the card itself after `now`.
+    pub fn event_after(&self, now: Time) -> Option<Time> {
+        self.core.due.next_after(now)
+    }
+
     /// Handles events due at or before `now`.
     pub fn advance(&mut self, ram: &GuestRam, now: Time) {
         while let Some((at, event)) = self.core.due.pop(now) {

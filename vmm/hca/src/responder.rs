@@ -153,6 +153,8 @@ impl Step<'_> {
     fn break_off(&mut self, pair: &mut QueuePair, psn: Psn, refusal: Refusal) {
         let (syndrome, event) = match refusal {
             Refusal::NoAccess => (NO_ACCESS, Some(kind::ACCESS)),
+            // A message that is longer than its receive breaks the protocol.
+            Refusal::Failed(Failure::LocalLength) => (INVALID, None),
             Refusal::Failed(_) => (FAILED, None),
             _ => (INVALID, Some(kind::INVALID_REQUEST)),
         };

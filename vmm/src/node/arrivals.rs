@@ -38,6 +38,12 @@ impl Arrivals {
         self.waiting.keys().next().map(|(at, _)| *at)
     }
 
+    /// The first delivery after `now`.
+    pub(super) fn next_after(&self, now: Cycles) -> Option<Cycles> {
+        let mut later = self.waiting.range((now.saturating_add(1), 0)..);
+        later.next().map(|((at, _), _)| *at)
+    }
+
     pub(super) fn pop_due(&mut self, now: Cycles) -> Option<NodeInput> {
         let first = self.waiting.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())

@@ -334,6 +334,17 @@ impl Devices {
         card.map_or_else(Vec::new, |card| card.take_packets())
     }
 
+    /// The first event of the InfiniBand card itself after `now`.
+    pub(super) fn card_event_after(&self, now: Cycles) -> Option<Cycles> {
+        let card = self.infiniband.as_ref()?;
+        card.event_after(now)
+    }
+
+    /// True if there is an InfiniBand card.
+    pub(super) fn has_card(&self) -> bool {
+        self.infiniband.is_some()
+    }
+
     /// True if the InfiniBand card has events ahead.
     pub(super) fn has_card_events(&self) -> bool {
         let mut card = self.infiniband.iter();

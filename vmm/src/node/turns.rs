@@ -142,13 +142,26 @@ impl Node {
                 processor.vcpu.skip_to(now);
             }
         }
-        let end = self.rotation.end_of(now);
+        let end = self.until_card_acts(now, self.rotation.end_of(now));
         let fits = !whole || end <= limit;
         self.rotation.end = if fits { end } else { now };
         if fits {
             self.share_paths(now);
         }
         fits
+    }
+
+    /// The end of a slice that would end at `end`: no later than the first event of an InfiniBand card, so that no processor sees memory
+    /// that the card writes after its own time.
+    fn until_card_acts(&self, now: Cycles, end: Cycles) -> Cycles {
+        match self.rotation.has_slices() && self.devices.has_card() {
+            true => {
+                let own = self.devices.card_event_after(now);
+                let next = own.into_iter().chain(self.arrivals.next_after(now));
+                next.min().map_or(end, |next| next.min(end))
+            }
+            false => end,
+        }
     }
 
     /// Ends the span of the paths that processors share: the lines that they moved in it determine the cost of lines in

@@ -112,8 +112,10 @@ pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
     if plan.has_disk_of_files() {
         identity.push(("disk of large files", "there".to_owned()));
     }
-    if plan.infiniband.is_some() {
-        identity.push(("InfiniBand card", "there".to_owned()));
+    if let Some(cards) = &plan.infiniband {
+        let (generation, lanes) = cards.card(0).link;
+        let link = format!("PCI Express {generation}.0 x{lanes}");
+        identity.push(("InfiniBand card", link));
     }
     if let Some(slurm) = &plan.slurm {
         identity.push(("disk of Slurm", slurm.image.manifest.root.sha256.clone()));

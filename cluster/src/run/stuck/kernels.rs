@@ -203,7 +203,8 @@ fn waiting_threads(
         let pointer = kernel.thread_pointer(thread);
         pointer.is_some_and(|pointer| inside.contains(&pointer))
     };
-    if !kernel.is_without_timers(process) {
+    let mut threads = process.threads.iter();
+    if !kernel.is_without_timers(process) || threads.any(|it| kernel.sleeps_for_a_time(it)) {
         return None;
     }
     let has_library_threads = !inside.is_empty() || is_launcher(kernel, process);

@@ -194,7 +194,10 @@ impl Step<'_> {
         packet.payload = payload;
         let length = packet.to_bytes().len();
         let answered = self.now + self.config.delays.answer;
-        let data = packet.payload.len();
+        let data = match operation {
+            Operation::AtomicAcknowledge => 8,
+            _ => packet.payload.len(),
+        };
         let fetched = match data {
             0 => answered,
             _ => self.fetched_from_memory(data, answered),

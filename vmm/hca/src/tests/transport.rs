@@ -194,8 +194,8 @@ fn a_message_longer_than_its_receive_fails_on_both_sides() {
     assert_eq!(two.poll_all(&nodes[1])[0].syndrome, 0x01, "local length");
     assert_eq!(
         one.poll_all(&nodes[0])[0].syndrome,
-        0x14,
-        "remote operation"
+        0x12,
+        "remote invalid request"
     );
 }
 

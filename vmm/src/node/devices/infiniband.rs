@@ -187,6 +187,12 @@ impl InfinibandCard {
         self.hca.deadline().map(|at| self.frequency.cycle_at(at))
     }
 
+    /// The cycle of the card's first event after `now`.
+    pub(super) fn event_after(&self, now: Cycles) -> Option<Cycles> {
+        let next = self.hca.event_after(self.frequency.time_of(now))?;
+        Some(self.frequency.cycle_at(next))
+    }
+
     /// Handles events due at or before `at`.
     pub(super) fn advance(
         &mut self,
