@@ -203,8 +203,8 @@ fn waiting_threads(
         let pointer = kernel.thread_pointer(thread);
         pointer.is_some_and(|pointer| inside.contains(&pointer))
     };
-    let mut threads = process.threads.iter();
-    if !kernel.is_without_timers(process) || threads.any(|it| kernel.sleeps_for_a_time(it)) {
+    let mut callers = process.threads.iter().filter(|thread| is_inside(thread));
+    if !kernel.is_without_timers(process) || callers.any(|it| kernel.sleeps_for_a_time(it)) {
         return None;
     }
     let has_library_threads = !inside.is_empty() || is_launcher(kernel, process);

@@ -95,7 +95,8 @@ fn neighbours_slow_nodes_down_and_nodes_slow_neighbours_down() {
     );
     assert!(job["ended"].as_u64() > Some(3), "{job}");
     let [shortest, longest] = ["shortest_ps", "longest_ps"].map(|key| job[key].as_f64().unwrap());
-    assert!(longest > 1.3 * shortest, "{job}");
+    // How much depends on how TCP shares the link.
+    assert!(longest > 1.1 * shortest, "{job}");
     let idle = &summary(&alone)["background"][0];
     assert_eq!(idle["frames"].as_u64(), Some(0));
 }
