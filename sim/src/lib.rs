@@ -2,7 +2,7 @@
 //!
 //! Independent of guests, networks and hosts, and of the host's clock and threads. All other simulating crates build on it.
 //!
-//! `queue` uses `calendar`, which uses the times of `time`, which prints with `figures`; `random`, `codec` and `figures` import nothing here;
+//! `queue` uses `calendar`, which uses the times of `time`, which prints with `figures`; `random`, `codec`, `pending` and `figures` import nothing here;
 //! `distribution` uses `random` and the units of `time`.
 
 /// A queue of keys ordered by time.
@@ -13,6 +13,8 @@ mod codec;
 mod distribution;
 /// Figures in text, by one rule of rounding.
 pub mod figures;
+/// Values that take effect at later times.
+mod pending;
 /// The event queue and its total order.
 mod queue;
 /// The only random generator.
@@ -23,6 +25,7 @@ mod time;
 pub use calendar::{Calendar, Timed};
 pub use codec::{CodecError, check, decode, encode};
 pub use distribution::Distribution;
+pub use pending::Pending;
 pub use queue::{EventKey, EventQueue};
 pub use random::{Random, Seed};
 pub use time::{Frequency, Span, Time, greatest_common_divisor};

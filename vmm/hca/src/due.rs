@@ -2,9 +2,7 @@
 //!
 //! Events of one time keep the order in which they were added. The node runs exactly to the first one.
 
-use std::collections::BTreeMap;
-
-use belljar_sim::{Span, Time};
+use belljar_sim::{Pending, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::completions::Completion;
@@ -25,33 +23,4 @@ pub(crate) enum Due {
 }
 
 /// Later events.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct DueEvents {
-    waiting: BTreeMap<(Time, u64), Due>,
-    count: u64,
-}
-
-impl DueEvents {
-    pub(crate) fn push(&mut self, at: Time, event: Due) {
-        self.waiting.insert((at, self.count), event);
-        self.count += 1;
-    }
-
-    /// The time of the first event.
-    pub(crate) fn next(&self) -> Option<Time> {
-        self.waiting.keys().next().map(|(at, _)| *at)
-    }
-
-    /// The time of the first event after `now`.
-    pub(crate) fn next_after(&self, now: Time) -> Option<Time> {
-        let mut later = self.waiting.range((now + Span::from_ps(1), 0)..);
-        later.next().map(|((at, _), _)| *at)
-    }
-
-    /// Takes the first event, if it is due.
-    pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, Due)> {
-        let first = self.waiting.first_entry()?;
-        let at = first.key().0;
-        (at <= now).then(|| (at, first.remove()))
-    }
-}
+pub(crate) type DueEvents = Pending<Time, Due>;

@@ -276,13 +276,10 @@ impl Hca {
 
     /// Handles events due at or before `now`.
     pub fn advance(&mut self, ram: &GuestRam, now: Time) {
-        while let Some((at, event)) = self.core.due.pop(now) {
-            if let Due::Arrive(bytes) = &event {
-                self.receive(bytes, ram, at.max(now));
-                continue;
-            }
+        while let Some(event) = self.core.due.pop_due(now) {
             let mut step = self.step(ram, now);
             match event {
+                Due::Arrive(bytes) => self.receive(&bytes, ram, now),
                 Due::Complete(queue, completion) => step.complete(queue, completion),
                 Due::Timeout(pair) => {
                     step.with_pair(pair, Step::time_out);
@@ -293,7 +290,6 @@ impl Hca {
                 Due::Answer(pair) => {
                     step.with_pair(pair, Step::continue_answer);
                 }
-                Due::Arrive(_) => {}
             }
         }
     }

@@ -4,10 +4,9 @@
 //! Messages are accepted at their send times, in order. An inbox stays bounded however many
 //! messages a guest sends, because equal ones merge. `interrupts` finds their recipients.
 
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
 use belljar_cpu::Cycles;
+use belljar_sim::Pending;
+use serde::{Deserialize, Serialize};
 
 /// An interrupt message on its way to local APICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,8 +141,7 @@ pub enum StartSignal {
 /// sender's clock may be ahead.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Inbox {
-    waiting: BTreeMap<(Cycles, u64), Signal>,
-    count: u64,
+    waiting: Pending<Cycles, Signal>,
 }
 
 impl Inbox {
@@ -152,21 +150,19 @@ impl Inbox {
     const MANY: usize = 256;
 
     pub(super) fn push(&mut self, at: Cycles, signal: Signal) {
-        let merges = self.waiting.len() >= Self::MANY;
+        let merges = self.waiting.values().len() >= Self::MANY;
         if merges && self.waiting.values().any(|waiting| *waiting == signal) {
             return;
         }
-        self.waiting.insert((at, self.count), signal);
-        self.count += 1;
+        self.waiting.push(at, signal);
     }
 
     pub(super) fn next(&self) -> Option<Cycles> {
-        self.waiting.keys().next().map(|(at, _)| *at)
+        self.waiting.next()
     }
 
     pub(super) fn pop_due(&mut self, now: Cycles) -> Option<Signal> {
-        let first = self.waiting.first_entry()?;
-        (first.key().0 <= now).then(|| first.remove())
+        self.waiting.pop_due(now)
     }
 }
 
@@ -181,7 +177,7 @@ mod tests {
             inbox.push(at, Signal::Nmi);
         }
         inbox.push(9_990, Signal::Start(StartSignal::Init));
-        assert_eq!(inbox.waiting.len(), Inbox::MANY + 1);
+        assert_eq!(inbox.waiting.values().len(), Inbox::MANY + 1);
         assert_eq!(inbox.pop_due(9_000), None);
         assert_eq!(inbox.next(), Some(10_000 - Inbox::MANY as u64));
         let all: Vec<Signal> = std::iter::from_fn(|| inbox.pop_due(9_990)).collect();
