@@ -3,6 +3,7 @@
 //! The program polls entries by their ownership bit, and may arm a queue: the next entry then posts an event, once. A queue whose program does
 //! not read stops with an error instead of overwriting entries. Requester and responder complete work here.
 
+use belljar_verbs::Packet;
 use serde::{Deserialize, Serialize};
 
 use crate::Step;
@@ -10,6 +11,8 @@ use crate::events::{buffer_of, kind};
 use crate::fields::{put, u8_at, u64_at};
 use crate::lent::Buffer;
 use crate::memory;
+use crate::pair::QueuePair;
+use crate::shared::Receive;
 
 /// Bytes of an entry.
 const ENTRY: usize = 32;
@@ -24,6 +27,14 @@ const RESIZED: u8 = 0x16;
 const FAILED: u8 = 0x1e;
 const OVERRUN: u8 = 1;
 
+/// Opcodes on the receiving side.
+pub(crate) mod received {
+    pub(crate) const WRITTEN_IMMEDIATE: u8 = 0;
+    pub(crate) const SENT: u8 = 1;
+    pub(crate) const SENT_IMMEDIATE: u8 = 2;
+    pub(crate) const SENT_INVALIDATE: u8 = 3;
+}
+
 /// Error syndromes of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Failure {
@@ -37,6 +48,17 @@ pub(crate) enum Failure {
     RemoteOperation = 0x14,
     Retries = 0x15,
     NotReady = 0x16,
+}
+
+impl Failure {
+    /// The failure of a receive that has room for a message or not, and whose memory took its bytes or not.
+    pub(crate) fn of_receive(has_room: bool, written: Option<()>) -> Option<Self> {
+        match (has_room, written) {
+            (true, Some(())) => None,
+            (false, _) => Some(Self::LocalLength),
+            (true, None) => Some(Self::LocalProtection),
+        }
+    }
 }
 
 /// Arming of a queue.
@@ -84,6 +106,28 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
+    /// The completion of a receive by a message of `bytes`, whose last packet is `packet`.
+    pub(crate) fn of_receive(
+        pair: &QueuePair,
+        receive: &Receive,
+        packet: &Packet,
+        opcode: u8,
+        bytes: u32,
+    ) -> Self {
+        Self {
+            queue_pair: pair.number,
+            opcode,
+            immediate: packet.extensions.immediate,
+            source: pair.peer(),
+            level: packet.level,
+            from: packet.from,
+            bytes,
+            work: receive.index,
+            is_solicited: packet.is_solicited,
+            ..Self::default()
+        }
+    }
+
     fn to_bytes(self) -> [u8; ENTRY] {
         let mut entry = [0; ENTRY];
         put(

@@ -9,16 +9,15 @@ use belljar_verbs::{
 };
 
 use crate::Step;
-use crate::completions::{Completion, Failure};
+use crate::completions::{Completion, Failure, received};
 use crate::due::Due;
+use crate::management::PARTITION;
 use crate::pair::{PairService, PairState, QueuePair};
 use crate::shared::Receive;
 use crate::work::{Work, op};
 
 /// Bytes before a datagram's data in a receive: room for a global route header.
 const ROUTE_AREA: u64 = 40;
-const RECEIVED: u8 = 1;
-const RECEIVED_IMMEDIATE: u8 = 2;
 /// A queue key whose highest bit is set stands for the pair's own.
 const OWN_QUEUE_KEY: u32 = 1 << 31;
 /// The number of a multicast group's pairs.
@@ -35,13 +34,9 @@ impl Step<'_> {
             return self.fail(pair, &work, Failure::LocalProtection);
         };
         let to = &work.destination;
-        let global = to.global.map(|(destination, class, hops)| GlobalRoute {
-            class: (class >> 20) as u8,
-            flow: class & 0xf_ffff,
-            hops,
-            source: self.config.identity.gid(),
-            destination,
-        });
+        let global = to
+            .global
+            .map(|(destination, class, hops)| self.global_route(destination, class, hops));
         let own_key = to.queue_key & OWN_QUEUE_KEY != 0;
         let with = match work.opcode {
             op::SEND_IMMEDIATE => With::Immediate,
@@ -54,7 +49,7 @@ impl Step<'_> {
             global,
             opcode: datagram(with),
             is_solicited: work.is_solicited,
-            partition: self.partition_of(0),
+            partition: PARTITION,
             queue_pair: to.queue_pair,
             psn: belljar_verbs::Psn::new(pair.requester.next),
             extensions: Extensions {
@@ -75,6 +70,17 @@ impl Step<'_> {
         let at = self.fetched(&work.data, packet.payload.len(), at);
         self.emit(pair, packet, at);
         self.complete_when_sent(pair, &work, at);
+    }
+
+    /// The route to a global identifier, with a traffic class above the 20 bits of a flow label.
+    pub(crate) fn global_route(&self, destination: [u8; 16], class: u32, hops: u8) -> GlobalRoute {
+        GlobalRoute {
+            class: (class >> 20) as u8,
+            flow: class & 0xf_ffff,
+            hops,
+            source: self.config.identity.gid(),
+            destination,
+        }
     }
 
     /// A packet arrives from the link.
@@ -146,11 +152,7 @@ impl Step<'_> {
             }
             self.scatter(domain, segments, ROUTE_AREA, &packet.payload)
         })();
-        let failure = match (fits, written) {
-            (true, Some(())) => None,
-            (false, _) => Some(Failure::LocalLength),
-            (true, None) => Some(Failure::LocalProtection),
-        };
+        let failure = Failure::of_receive(fits, written);
         self.complete_datagram(pair, packet, &receive, bytes as u32, failure);
     }
 
@@ -162,34 +164,18 @@ impl Step<'_> {
         bytes: u32,
         failure: Option<Failure>,
     ) {
-        let immediate = matches!(
-            packet.opcode.operation,
+        let opcode = match packet.opcode.operation {
             Operation::Send {
                 with: With::Immediate,
                 ..
-            }
-        );
+            } => received::SENT_IMMEDIATE,
+            _ => received::SENT,
+        };
         let has_route = u32::from(packet.global.is_some()) << 31;
         let completion = Completion {
-            queue_pair: pair.number,
-            opcode: if immediate {
-                RECEIVED_IMMEDIATE
-            } else {
-                RECEIVED
-            },
             failure,
-            immediate: if immediate {
-                packet.extensions.immediate
-            } else {
-                0
-            },
             source: packet.extensions.source | has_route,
-            level: packet.level,
-            from: packet.from,
-            bytes,
-            work: receive.index,
-            is_solicited: packet.is_solicited,
-            ..Completion::default()
+            ..Completion::of_receive(pair, receive, packet, opcode, bytes)
         };
         self.complete(pair.receive_completions(), completion);
         if failure.is_some() {

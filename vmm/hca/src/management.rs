@@ -9,7 +9,6 @@ use crate::Step;
 use crate::completions::Failure;
 use crate::fields::{put, u8_at, u16_at, u32_at};
 use crate::pair::QueuePair;
-use crate::requester::sent_completion;
 use crate::work::{Work, data, op};
 
 /// Bytes of a management datagram, and where its data begin.
@@ -23,7 +22,7 @@ const SUBNET_DIRECTED: u8 = 0x81;
 const PERFORMANCE: u8 = 0x04;
 const UNSUPPORTED_METHOD: u16 = 0x0008;
 const UNSUPPORTED_ATTRIBUTE: u16 = 0x000c;
-/// The default partition, with full membership.
+/// The default partition, with full membership: the only key of the table.
 pub(crate) const PARTITION: u16 = 0xffff;
 /// Capabilities of a port: extended speeds; client registration.
 const CAPABILITIES: u32 = 1 << 14 | 1 << 25;
@@ -33,11 +32,6 @@ const MANAGER: u16 = 1;
 const LANE_15: u32 = 1 << 17;
 
 impl Step<'_> {
-    /// The partition key at an index of the table.
-    pub(crate) fn partition_of(&self, _index: u8) -> u16 {
-        PARTITION
-    }
-
     /// The answer to a management request of the port.
     pub(crate) fn answer_management(&self, request: &[u8]) -> Vec<u8> {
         let mut answer = request.to_vec();
@@ -195,6 +189,5 @@ impl Step<'_> {
         }
         self.emit(pair, packet, at);
         self.complete_when_sent(pair, &work, at);
-        let _ = sent_completion;
     }
 }

@@ -119,14 +119,13 @@ impl Step<'_> {
             return;
         }
         loop {
-            let moved = self.send_begun(pair, at);
+            self.send_begun(pair, at);
             if pair.state != PairState::Send {
                 return self.flush_sends(pair);
             }
             if !self.begin_next(pair, at) {
                 break;
             }
-            let _ = moved;
         }
         self.set_timeout(pair);
     }
@@ -218,21 +217,19 @@ impl Step<'_> {
         });
     }
 
-    /// Sends packets of begun work, in order, as far as the window allows. Returns true if any were sent.
-    fn send_begun(&mut self, pair: &mut QueuePair, at: Time) -> bool {
-        let mut moved = false;
+    /// Sends packets of begun work, in order, as far as the window allows.
+    fn send_begun(&mut self, pair: &mut QueuePair, at: Time) {
         for index in 0..pair.requester.begun.len() {
             while let Some(begun) = pair.requester.begun.get(index)
                 && begun.sent < begun.packets
             {
                 if pair.requester.under_way() >= WINDOW {
-                    return moved;
+                    return;
                 }
-                let begun = begun.clone();
-                let Some(packet) = self.packet_of(pair, &begun) else {
-                    self.fail_begun(pair, index, Failure::LocalProtection);
-                    return moved;
+                let Some(packet) = self.packet_of(pair, begun) else {
+                    return self.fail_begun(pair, index, Failure::LocalProtection);
                 };
+                let at = self.fetched(&begun.work.data, packet.payload.len(), at);
                 let sent = if begun.expects_answer() {
                     begun.packets
                 } else {
@@ -243,12 +240,9 @@ impl Step<'_> {
                     pair.requester.next = next.number();
                 }
                 pair.requester.begun[index].sent = sent;
-                let at = self.fetched(&begun.work.data, packet.payload.len(), at);
                 self.emit(pair, packet, at);
-                moved = true;
             }
         }
-        moved
     }
 
     /// Puts a packet of a pair on the link at `at`, or after its last one.
@@ -350,12 +344,17 @@ impl Step<'_> {
             return self.core.due.push(at, Due::Timeout(pair.number));
         }
         self.core.counters.timeouts += 1;
+        let oldest = pair.requester.oldest();
+        self.try_again(pair, oldest);
+    }
+
+    /// Sends again from packet `psn` on, or fails the pair if it has no tries left.
+    fn try_again(&mut self, pair: &mut QueuePair, psn: Psn) {
         if pair.requester.tries >= pair.retries() {
             return self.fail_begun(pair, 0, Failure::Retries);
         }
         pair.requester.tries += 1;
-        let oldest = pair.requester.oldest();
-        self.go_back(pair, oldest);
+        self.go_back(pair, psn);
     }
 
     /// Sends again from packet `psn` on.

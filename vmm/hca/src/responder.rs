@@ -10,7 +10,7 @@ use belljar_verbs::{Operation, Packet, Psn, With};
 use serde::{Deserialize, Serialize};
 
 use crate::Step;
-use crate::completions::{Completion, Failure};
+use crate::completions::{Completion, Failure, received};
 use crate::events::kind;
 use crate::pair::{PairService, PairState, QueuePair};
 use crate::region::Right;
@@ -23,11 +23,6 @@ mod remote;
 
 pub(crate) use answer::Answer;
 
-/// Completions' opcodes on the receiving side.
-const WRITTEN_IMMEDIATE: u8 = 0;
-const RECEIVED: u8 = 1;
-const RECEIVED_IMMEDIATE: u8 = 2;
-const RECEIVED_INVALIDATE: u8 = 3;
 /// Kinds of negative acknowledgements.
 const NOT_READY: u32 = 0x20;
 const OUT_OF_ORDER: u32 = 0x60;
@@ -124,7 +119,7 @@ impl Step<'_> {
         if ahead > 0 {
             if !std::mem::replace(&mut pair.responder.refused, true) {
                 let expected = pair.responder.expected();
-                self.refuse(pair, expected, OUT_OF_ORDER);
+                self.send_syndrome(pair, expected, OUT_OF_ORDER);
             }
             return;
         }
@@ -143,7 +138,7 @@ impl Step<'_> {
                 let timer = pair.ready_timer();
                 pair.responder.refused = true;
                 self.core.counters.not_ready += 1;
-                self.refuse(pair, packet.psn, NOT_READY | timer);
+                self.send_syndrome(pair, packet.psn, NOT_READY | timer);
             }
             Err(refusal) => self.break_off(pair, packet.psn, refusal),
         }
@@ -158,9 +153,9 @@ impl Step<'_> {
             Refusal::Failed(_) => (FAILED, None),
             _ => (INVALID, Some(kind::INVALID_REQUEST)),
         };
-        self.refuse(pair, psn, syndrome);
+        self.send_syndrome(pair, psn, syndrome);
         if let Refusal::Failed(failure) = refusal {
-            self.fail_receive(pair, failure);
+            self.fail_open(pair, failure);
         }
         if let Some(event) = event {
             self.post_event(event, 0, &[(4, &pair.number.to_be_bytes())]);
@@ -183,7 +178,7 @@ impl Step<'_> {
             return;
         }
         if let Err(Refusal::Failed(failure)) = self.carry_out(pair, packet) {
-            self.fail_receive(pair, failure);
+            self.fail_open(pair, failure);
             self.enter_error(pair);
         }
     }
@@ -229,24 +224,18 @@ impl Step<'_> {
         let end = here + length as u64;
         let fits = end <= receive.room();
         let written = self.scatter(pair.domain(), &receive.segments, here, &packet.payload);
-        let is_short = !fits;
-        if !last && fits && written.is_some() {
-            pair.responder.open = Some(Open::Send { receive, here: end });
-            return Ok(());
-        }
-        if is_short || written.is_none() {
-            let failure = if fits {
-                Failure::LocalProtection
-            } else {
-                Failure::LocalLength
-            };
+        if let Some(failure) = Failure::of_receive(fits, written) {
             pair.responder.open = Some(Open::Send { receive, here });
             return Err(Refusal::Failed(failure));
         }
+        if !last {
+            pair.responder.open = Some(Open::Send { receive, here: end });
+            return Ok(());
+        }
         let opcode = match with {
-            With::Nothing => RECEIVED,
-            With::Immediate => RECEIVED_IMMEDIATE,
-            With::Invalidate => RECEIVED_INVALIDATE,
+            With::Nothing => received::SENT,
+            With::Immediate => received::SENT_IMMEDIATE,
+            With::Invalidate => received::SENT_INVALIDATE,
         };
         if with == With::Invalidate {
             self.invalidate_key(packet.extensions.immediate);
@@ -287,47 +276,30 @@ impl Step<'_> {
         if !is_whole || length > pair.mtu() as u64 {
             return Err(Refusal::Invalid);
         }
-        if left > 0 {
+        let may_write = pair.permits().1;
+        // A write of no bytes needs no key.
+        let to = (left > 0).then(|| {
             let right = Right::RemoteWrite;
             let to = self.keys().check(pair.domain(), key, addr, left, right);
-            let to = to.filter(|_| pair.permits().1).ok_or(Refusal::NoAccess)?;
-            // A receive is needed before the last byte is written, so that a repeated request finds nothing done.
-            let receive =
-                (last && immediate).then(|| self.take_receive(pair).ok_or(Refusal::NotReady));
-            let receive = receive.transpose()?;
-            self.keys()
-                .write(to, 0, &packet.payload)
-                .ok_or(Refusal::NoAccess)?;
-            return self.end_write(
-                pair,
-                packet,
-                last,
-                receive,
-                (addr + length, key, left - length, bytes),
-            );
-        }
-        let receive = immediate.then(|| self.take_receive(pair).ok_or(Refusal::NotReady));
+            to.filter(|_| may_write).ok_or(Refusal::NoAccess)
+        });
+        let to = to.transpose()?;
+        // A receive is needed before the last byte is written, so that a repeated request finds nothing done.
+        let receive = (last && immediate).then(|| self.take_receive(pair).ok_or(Refusal::NotReady));
         let receive = receive.transpose()?;
-        self.end_write(pair, packet, last, receive, (addr, key, 0, bytes))
-    }
-
-    fn end_write(
-        &mut self,
-        pair: &mut QueuePair,
-        packet: &Packet,
-        last: bool,
-        receive: Option<Receive>,
-        (addr, key, left, bytes): (u64, u32, u64, u32),
-    ) -> Result<(), Refusal> {
+        if let Some(to) = to {
+            let written = self.keys().write(to, 0, &packet.payload);
+            written.ok_or(Refusal::NoAccess)?;
+        }
         pair.responder.open = (!last).then_some(Open::Write {
-            addr,
+            addr: addr + length,
             key,
-            left,
+            left: left - length,
             bytes,
         });
         match receive {
             Some(receive) => {
-                self.complete_receive(pair, packet, &receive, WRITTEN_IMMEDIATE, bytes)
+                self.complete_receive(pair, packet, &receive, received::WRITTEN_IMMEDIATE, bytes)
             }
             None if last => {
                 pair.responder.messages = pair.responder.messages.wrapping_add(1);
@@ -346,26 +318,18 @@ impl Step<'_> {
         bytes: u32,
     ) {
         pair.responder.messages = pair.responder.messages.wrapping_add(1);
-        let completion = Completion {
-            queue_pair: pair.number,
-            opcode,
-            immediate: packet.extensions.immediate,
-            source: pair.peer(),
-            level: packet.level,
-            from: packet.from,
-            bytes,
-            work: receive.index,
-            is_solicited: packet.is_solicited,
-            ..Completion::default()
-        };
+        let completion = Completion::of_receive(pair, receive, packet, opcode, bytes);
         self.complete(pair.receive_completions(), completion);
     }
 
     /// The receive of the open message fails.
-    fn fail_receive(&mut self, pair: &mut QueuePair, failure: Failure) {
-        let Some(Open::Send { receive, .. }) = pair.responder.open.take() else {
-            return;
-        };
+    fn fail_open(&mut self, pair: &mut QueuePair, failure: Failure) {
+        if let Some(Open::Send { receive, .. }) = pair.responder.open.take() {
+            self.fail_receive(pair, &receive, failure);
+        }
+    }
+
+    fn fail_receive(&mut self, pair: &QueuePair, receive: &Receive, failure: Failure) {
         let completion = Completion {
             queue_pair: pair.number,
             failure: Some(failure),
@@ -382,7 +346,7 @@ impl Step<'_> {
         }
         pair.state = PairState::Error;
         pair.requester.timeout = None;
-        self.fail_receive(pair, Failure::Flushed);
+        self.fail_open(pair, Failure::Flushed);
         self.flush_sends(pair);
         if pair.shared().is_some() {
             return self.post_event(kind::LAST_RECEIVE, 0, &[(4, &pair.number.to_be_bytes())]);
@@ -392,13 +356,7 @@ impl Step<'_> {
             let Some(receive) = self.take_receive(pair) else {
                 break;
             };
-            let flushed = Completion {
-                queue_pair: pair.number,
-                failure: Some(Failure::Flushed),
-                work: receive.index,
-                ..Completion::default()
-            };
-            self.complete(pair.receive_completions(), flushed);
+            self.fail_receive(pair, &receive, Failure::Flushed);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::fields::{put, u8_at, u16_at, u32_at, u64_at};
 use crate::lent::Buffer;
 use crate::memory;
 use crate::pair::QueuePair;
-use crate::work::{Segment, receive_segments};
+use crate::work::{Segment, receive_segments, room};
 
 /// The largest stride of a receive.
 const LONGEST: usize = 512;
@@ -43,8 +43,7 @@ pub(crate) struct Receive {
 impl Receive {
     /// Bytes that it has room for.
     pub(crate) fn room(&self) -> u64 {
-        let bytes = self.segments.iter().map(|segment| u64::from(segment.bytes));
-        bytes.sum()
+        room(&self.segments)
     }
 }
 

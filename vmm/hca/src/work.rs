@@ -177,6 +177,14 @@ pub(crate) fn data(mut rest: &[u8]) -> Option<Vec<Data>> {
     Some(all)
 }
 
+/// Bytes that segments have room for.
+pub(crate) fn room(segments: &[Segment]) -> u64 {
+    segments
+        .iter()
+        .map(|segment| u64::from(segment.bytes))
+        .sum()
+}
+
 /// The segments of a receive.
 pub(crate) fn receive_segments(bytes: &[u8]) -> Vec<Segment> {
     let mut all = Vec::new();

@@ -1,4 +1,6 @@
 //! Memory that the driver lends to the card.
+//!
+//! Pieces never overlap, and their number is bounded. `command` passes the commands that map and unmap memory.
 
 use super::{Command, Outcome, Status};
 use crate::Step;

@@ -1,7 +1,11 @@
 //! Acknowledgements and answers of peers.
+//!
+//! The oldest number without an acknowledgement only grows, and work completes in the order in which it began. An answer that is not expected
+//! has no effect. Packets that arrive for a reliable connection's requester come here.
 
 use super::data::segments;
 use super::*;
+use crate::work::room;
 
 /// Kinds of acknowledgements: the three highest bits of the syndrome.
 mod syndrome {
@@ -58,13 +62,7 @@ impl Step<'_> {
 
     fn take_refusal(&mut self, pair: &mut QueuePair, psn: Psn, code: u32) {
         let failure = match code {
-            0 => {
-                if pair.requester.tries >= pair.retries() {
-                    return self.fail_begun(pair, 0, Failure::Retries);
-                }
-                pair.requester.tries += 1;
-                return self.go_back(pair, psn);
-            }
+            0 => return self.try_again(pair, psn),
             1 => Failure::RemoteInvalid,
             2 => Failure::RemoteAccess,
             _ => Failure::RemoteOperation,
@@ -175,11 +173,7 @@ impl Step<'_> {
         };
         let to = segments(&pair.requester.begun[index].work.data);
         let value = packet.extensions.value.to_le_bytes();
-        let room = to
-            .iter()
-            .map(|segment| u64::from(segment.bytes))
-            .sum::<u64>();
-        let value = &value[..room.min(8) as usize];
+        let value = &value[..room(&to).min(8) as usize];
         if self.scatter(pair.domain(), &to, 0, value).is_none() {
             return self.fail_begun(pair, index, Failure::LocalProtection);
         }

@@ -1,4 +1,7 @@
 //! Data of work, from memory to packets and back.
+//!
+//! Every access is checked against its key first. Memory answers in order, so data are in the card no earlier than those requested before.
+//! Requester, responder and datagrams read and write here.
 
 use belljar_sim::{Span, Time};
 

@@ -1,9 +1,12 @@
 //! Parts of requests as packets.
+//!
+//! A packet is made when it is sent, also when it is sent again: its data are read from memory then, under the key's rights at that time.
+//! Requester and responder make the packets of connections here.
 
 use super::*;
-use belljar_verbs::GlobalRoute;
 
 use crate::fields::{u8_at, u32_at};
+use crate::management::PARTITION;
 use crate::pair::at;
 
 impl Step<'_> {
@@ -14,16 +17,10 @@ impl Step<'_> {
             _ => Service::Reliable,
         };
         let global = pair.has_global_route().then(|| {
-            let class = u32_at(&pair.context, at::CLASS);
             let mut destination = [0; 16];
             destination.copy_from_slice(&pair.context[at::PEER_GID..at::PEER_GID + 16]);
-            GlobalRoute {
-                class: (class >> 20) as u8,
-                flow: class & 0xf_ffff,
-                hops: u8_at(&pair.context, at::HOPS),
-                source: self.config.identity.gid(),
-                destination,
-            }
+            let class = u32_at(&pair.context, at::CLASS);
+            self.global_route(destination, class, u8_at(&pair.context, at::HOPS))
         });
         Packet {
             level: pair.level(),
@@ -34,7 +31,7 @@ impl Step<'_> {
                 service,
                 operation: Operation::Acknowledge,
             },
-            partition: self.partition_of(u8_at(&pair.context, at::PARTITION)),
+            partition: PARTITION,
             queue_pair: pair.peer(),
             psn,
             ..Packet::default()

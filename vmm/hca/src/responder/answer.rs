@@ -44,17 +44,11 @@ pub(crate) enum Answer {
 impl Step<'_> {
     /// Acknowledges all requests up to `psn`.
     pub(super) fn acknowledge_to_peer(&mut self, pair: &mut QueuePair, psn: Psn) {
-        let messages = pair.responder.messages;
-        let answer = Answer::Acknowledge {
-            psn: psn.number(),
-            syndrome: POSITIVE,
-            messages,
-        };
-        self.answer(pair, answer);
+        self.send_syndrome(pair, psn, POSITIVE);
     }
 
-    /// Refuses the request `psn`.
-    pub(super) fn refuse(&mut self, pair: &mut QueuePair, psn: Psn, syndrome: u32) {
+    /// Answers the request `psn` with a syndrome.
+    pub(super) fn send_syndrome(&mut self, pair: &mut QueuePair, psn: Psn, syndrome: u32) {
         let messages = pair.responder.messages;
         let answer = Answer::Acknowledge {
             psn: psn.number(),
@@ -88,10 +82,7 @@ impl Step<'_> {
                     syndrome,
                     messages,
                 } => {
-                    let of = Extensions {
-                        acknowledge: syndrome << 24 | messages & 0xff_ffff,
-                        ..Extensions::default()
-                    };
+                    let of = acknowledgement(syndrome, messages);
                     self.send_answer(pair, psn, Operation::Acknowledge, of, Vec::new());
                 }
                 Answer::Former {
@@ -100,9 +91,8 @@ impl Step<'_> {
                     messages,
                 } => {
                     let of = Extensions {
-                        acknowledge: POSITIVE << 24 | messages & 0xff_ffff,
                         value,
-                        ..Extensions::default()
+                        ..acknowledgement(POSITIVE, messages)
                     };
                     self.send_answer(pair, psn, Operation::AtomicAcknowledge, of, Vec::new());
                 }
@@ -143,19 +133,13 @@ impl Step<'_> {
             let read = from.and_then(|from| keys.read(from, offset, &mut data));
             if bytes > 0 && read.is_none() {
                 // The key became invalid while the answer was under way.
-                let refused = Extensions {
-                    acknowledge: NO_ACCESS << 24 | messages & 0xff_ffff,
-                    ..Extensions::default()
-                };
+                let refused = acknowledgement(NO_ACCESS, messages);
                 let psn = Psn::new(psn).after(done).number();
                 self.send_answer(pair, psn, Operation::Acknowledge, refused, Vec::new());
                 return false;
             }
             let (first, last) = (done == 0, done + 1 == packets);
-            let of = Extensions {
-                acknowledge: POSITIVE << 24 | messages & 0xff_ffff,
-                ..Extensions::default()
-            };
+            let of = acknowledgement(POSITIVE, messages);
             let psn = Psn::new(psn).after(done).number();
             let operation = Operation::ReadResponse { first, last };
             sent += self.send_answer(pair, psn, operation, of, data);
@@ -208,5 +192,13 @@ impl Step<'_> {
             self.put_on_link(packet, at);
         }
         wire_bytes(length)
+    }
+}
+
+/// The header of an acknowledgement: its syndrome, and the low bits of the number of messages.
+fn acknowledgement(syndrome: u32, messages: u32) -> Extensions {
+    Extensions {
+        acknowledge: syndrome << 24 | messages & 0xff_ffff,
+        ..Extensions::default()
     }
 }

@@ -1,4 +1,7 @@
 //! Reads and atomic operations.
+//!
+//! No memory is read or changed before the peer's rights, the key and the bounds are checked. A repeated atomic operation is answered with the
+//! value that it found first, and is not carried out again. The responder passes such requests.
 
 use belljar_verbs::{Operation, Packet, Psn};
 
@@ -20,24 +23,25 @@ impl Step<'_> {
         if pair.responder.open.is_some() {
             return Err(Refusal::Invalid);
         }
-        let of = &packet.extensions;
-        let length = u64::from(of.length);
+        let length = u64::from(packet.extensions.length);
         if length > crate::work::LONGEST_MESSAGE {
             return Err(Refusal::Invalid);
         }
-        let may = pair.permits().0;
-        let right = Right::RemoteRead;
-        let is_covered = length == 0
-            || self
-                .keys()
-                .check(pair.domain(), of.key, of.address, length, right)
-                .is_some();
-        if !may || !is_covered {
+        if !self.may_read(pair, packet) {
             return Err(Refusal::NoAccess);
         }
         pair.responder.messages = pair.responder.messages.wrapping_add(1);
         self.answer_read(pair, packet);
         Ok(length.div_ceil(pair.mtu() as u64).max(1) as u32)
+    }
+
+    /// True if the peer may read what it requests.
+    fn may_read(&self, pair: &QueuePair, packet: &Packet) -> bool {
+        let of = &packet.extensions;
+        let (length, right) = (u64::from(of.length), Right::RemoteRead);
+        let keys = self.keys();
+        let covered = || keys.check(pair.domain(), of.key, of.address, length, right);
+        pair.permits().0 && (length == 0 || covered().is_some())
     }
 
     fn answer_read(&mut self, pair: &mut QueuePair, packet: &Packet) {
@@ -95,17 +99,8 @@ impl Step<'_> {
     /// Answers a request that was carried out before. Only reads are carried out again.
     pub(super) fn repeat(&mut self, pair: &mut QueuePair, packet: &Packet) {
         match packet.opcode.operation {
-            Operation::ReadRequest => {
-                let of = &packet.extensions;
-                let (length, right) = (u64::from(of.length), Right::RemoteRead);
-                let keys = self.keys();
-                let is_covered = keys
-                    .check(pair.domain(), of.key, of.address, length, right)
-                    .is_some();
-                if pair.permits().0 && (is_covered || length == 0) {
-                    self.answer_read(pair, packet);
-                }
-            }
+            Operation::ReadRequest if self.may_read(pair, packet) => self.answer_read(pair, packet),
+            Operation::ReadRequest => {}
             Operation::CompareSwap | Operation::FetchAdd => {
                 let mut kept = pair.responder.atomics.iter();
                 let former = kept.find(|(psn, _)| *psn == packet.psn.number());
