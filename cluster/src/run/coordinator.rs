@@ -334,20 +334,30 @@ impl Run {
         let network = self.infiniband.as_mut();
         for arrival in network.map_or_else(Vec::new, |network| network.advance(end)) {
             let (node, time) = (arrival.host, arrival.time);
-            let kind = NetworkKind::Infiniband;
-            let exchange = self.others.as_mut().map(|others| &mut others.exchange);
-            let next = if self.workers.holds(node) {
-                self.workers.deliver_packet(node, time, arrival.packet);
-                exchange
-                    .into_iter()
-                    .for_each(|exchange| exchange.give(node, kind));
-                Some(self.workers.next(node))
-            } else {
-                exchange.and_then(|exchange| exchange.remote.arrives(node, kind, time))
-            };
-            if let Some(next) = next {
-                self.bounds.set(node, next);
+            self.deliver(NetworkKind::Infiniband, node, time, || arrival.packet);
+        }
+    }
+
+    /// Delivers a frame or packet to a node at `time`, or notes its arrival at a node of another host.
+    fn deliver(
+        &mut self,
+        network: NetworkKind,
+        node: u32,
+        time: Time,
+        data: impl FnOnce() -> Vec<u8>,
+    ) {
+        let exchange = self.others.as_mut().map(|others| &mut others.exchange);
+        let next = if self.workers.holds(node) {
+            self.workers.deliver(network, node, time, data());
+            if let Some(exchange) = exchange {
+                exchange.give(node, network);
             }
+            Some(self.workers.next(node))
+        } else {
+            exchange.and_then(|exchange| exchange.remote.arrives(node, network, time))
+        };
+        if let Some(next) = next {
+            self.bounds.set(node, next);
         }
     }
 
@@ -360,20 +370,8 @@ impl Run {
             .advance(&mut self.fabric, end, &mut deliveries);
         for delivery in deliveries {
             let (node, time) = (delivery.host, delivery.time);
-            let exchange = self.others.as_mut().map(|others| &mut others.exchange);
-            let next = if self.workers.holds(node) {
-                self.workers.deliver(node, time, delivery.frame.to_vec());
-                exchange
-                    .into_iter()
-                    .for_each(|exchange| exchange.give(node, NetworkKind::Ethernet));
-                Some(self.workers.next(node))
-            } else {
-                exchange
-                    .and_then(|exchange| exchange.remote.arrives(node, NetworkKind::Ethernet, time))
-            };
-            if let Some(next) = next {
-                self.bounds.set(node, next);
-            }
+            let frame = || delivery.frame.to_vec();
+            self.deliver(NetworkKind::Ethernet, node, time, frame);
         }
         self.captures.write(self.fabric.take_captured(), settled)?;
         self.log_links(settled)

@@ -13,6 +13,7 @@ use belljar_sim::Time;
 use belljar_vmm::NodeError;
 
 use crate::host::sandbox::{Sandbox, SandboxError};
+use crate::hosts::NetworkKind;
 use crate::run::bounds::{Ahead, NodeStep, NullMessage, Turn};
 use crate::run::runner::Runner;
 use crate::scenario::engine::Engine;
@@ -181,17 +182,13 @@ impl Workers {
         self.shared.known(node).spoke()
     }
 
-    /// Delivers a frame to a node at `time`.
-    pub fn deliver(&self, node: u32, time: Time, frame: Vec<u8>) {
+    /// Delivers a frame or packet to a node at `time`.
+    pub(crate) fn deliver(&self, network: NetworkKind, node: u32, time: Time, data: Vec<u8>) {
         let mut runner = self.runner(node);
-        runner.node_mut().deliver_frame(time, frame);
-        self.shared.note(node, &runner);
-    }
-
-    /// Delivers a packet of the InfiniBand network to a node at `time`.
-    pub fn deliver_packet(&self, node: u32, time: Time, packet: Vec<u8>) {
-        let mut runner = self.runner(node);
-        runner.node_mut().deliver_packet(time, packet);
+        match network {
+            NetworkKind::Ethernet => runner.node_mut().deliver_frame(time, data),
+            NetworkKind::Infiniband => runner.node_mut().deliver_packet(time, data),
+        }
         self.shared.note(node, &runner);
     }
 
