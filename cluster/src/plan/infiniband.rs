@@ -34,6 +34,8 @@ pub struct InfinibandPlan {
     delays: Delays,
     speed: SpeedName,
     rate: u64,
+    /// The least time from one node to another.
+    lookahead: Span,
     /// In words.
     pub words: String,
 }
@@ -70,7 +72,8 @@ impl InfinibandPlan {
             seed: scenario.seed,
             tables: None,
         };
-        let plan = Self {
+        let mut plan = Self {
+            lookahead: Span::MAX,
             words: format!(
                 "{:?} {}, {} of cable, {} a switch",
                 table.speed, shape.topology, table.cable.0, shape.switch_latency.0
@@ -81,8 +84,9 @@ impl InfinibandPlan {
             speed: table.speed,
             rate: table.bandwidth(),
         };
-        plan.network()
-            .map_err(|error| PlanError::Infiniband(NetworkError::from(error)))?;
+        let network = plan.network();
+        let network = network.map_err(|error| PlanError::Infiniband(NetworkError::from(error)))?;
+        plan.lookahead = network.distances().nearest(0);
         Self::check_images(images)?;
         Ok(Some(plan))
     }
@@ -110,12 +114,6 @@ impl InfinibandPlan {
         Lossless::new(self.topology.clone(), &self.routes, delays)
     }
 
-    /// The least time from one node to another.
-    fn lookahead(&self) -> Span {
-        let least = self.network().map(|network| network.distances().nearest(0));
-        least.unwrap_or(Span::MAX)
-    }
-
     /// The card of node `index`.
     pub(crate) fn card(&self, index: u32) -> InfinibandConfig {
         let identity = CardIdentity {
@@ -140,7 +138,7 @@ impl InfinibandPlan {
 
 /// The least time from one node to another in any network.
 pub(super) fn lookahead(cards: Option<&InfinibandPlan>, topology: &Topology) -> Span {
-    let by_cards = cards.map_or(Span::MAX, InfinibandPlan::lookahead);
+    let by_cards = cards.map_or(Span::MAX, |cards| cards.lookahead);
     by_cards.min(topology.lookahead())
 }
 
