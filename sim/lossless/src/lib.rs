@@ -179,7 +179,8 @@ impl Lossless {
             FIRST_MULTICAST..=0xfffe => (0..hosts).filter(|other| *other != host).collect(),
             to => vec![u32::from(to.wrapping_sub(1))],
         };
-        for (copy, to) in (0..).zip(copies) {
+        let packets = std::iter::repeat_n(packet, copies.len());
+        for ((copy, to), packet) in (0..).zip(copies).zip(packets) {
             if to >= hosts || to == host || host >= hosts {
                 self.unroutable += 1;
                 continue;
@@ -199,7 +200,7 @@ impl Lossless {
                 from: host,
                 to,
                 hop: 0,
-                packet: packet.clone(),
+                packet,
             };
             self.sent.push(key, transit);
         }

@@ -1,4 +1,6 @@
 //! One direction of a link: the wire, and its figures.
+//!
+//! The wire carries one packet at a time, in the order of calls, which come in order of time. The fabric calls it for each packet and link.
 
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};

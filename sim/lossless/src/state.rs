@@ -82,17 +82,13 @@ impl Lossless {
 }
 
 fn save(queue: &EventQueue<Transit>) -> Vec<SavedTransit> {
-    let mut saved: Vec<SavedTransit> = queue
-        .iter()
-        .map(|(key, transit)| SavedTransit {
-            key: (key.time, key.source, key.sequence),
-            ends: (transit.from, transit.to),
-            hop: transit.hop,
-            packet: transit.packet.clone(),
-        })
-        .collect();
-    saved.sort_by_key(|transit| transit.key);
-    saved
+    let saved = queue.iter().map(|(key, transit)| SavedTransit {
+        key: (key.time, key.source, key.sequence),
+        ends: (transit.from, transit.to),
+        hop: transit.hop,
+        packet: transit.packet.clone(),
+    });
+    saved.collect()
 }
 
 fn load(saved: Vec<SavedTransit>) -> EventQueue<Transit> {

@@ -98,9 +98,7 @@ impl Kernel<'_> {
     /// True if only another thread, an event from outside or a timer of its process can wake `thread` within `life` seconds from the
     /// guest's start. An event loop of libevent that waits for its longest time is taken for one without timers.
     pub fn sleeps_endlessly(&self, process: &Process, thread: &Thread, life: u64) -> bool {
-        let of = self.layout.wait;
-        let state = of.and_then(|of| self.space.half(thread.task.wrapping_add(of.state)));
-        if state.is_none_or(|state| state & ASLEEP == 0) {
+        if !self.is_asleep(thread) {
             return false;
         }
         match self.saved(thread).as_ref().map(wait_of) {
@@ -118,10 +116,7 @@ impl Kernel<'_> {
     /// True if `thread` is in a system call that only lets time pass. Libraries of MPI wait for messages in others, so the thread is in code
     /// of the program, such as a handler of a signal or of an error.
     pub fn sleeps_for_a_time(&self, thread: &Thread) -> bool {
-        let of = self.layout.wait;
-        let state = of.and_then(|of| self.space.half(thread.task.wrapping_add(of.state)));
-        let is_asleep = state.is_some_and(|state| state & ASLEEP != 0);
-        let registers = self.saved(thread).filter(|_| is_asleep);
+        let registers = self.saved(thread).filter(|_| self.is_asleep(thread));
         registers.is_some_and(|it| match it.system_call {
             // nanosleep, rt_sigtimedwait, clock_nanosleep; poll, select and pselect6 without files.
             35 | 128 | 230 => true,
@@ -129,6 +124,12 @@ impl Kernel<'_> {
             23 | 270 => it.general[RDI] == 0,
             _ => false,
         })
+    }
+
+    fn is_asleep(&self, thread: &Thread) -> bool {
+        let of = self.layout.wait;
+        let state = of.and_then(|of| self.space.half(thread.task.wrapping_add(of.state)));
+        state.is_some_and(|state| state & ASLEEP != 0)
     }
 
     /// True if `process` has no interval timer, no POSIX timer, no file that is a timer, and no limit of processor time.
