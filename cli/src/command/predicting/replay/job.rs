@@ -108,7 +108,7 @@ impl JobArguments {
     /// The job of the run directory.
     pub(in crate::command) fn job(&self) -> Result<Job<'_>> {
         let trace = self.directory.join(TRACE_FILE);
-        let (path, text) = scenario_text(&trace)?;
+        let scenario = TracedScenario::of(&self.directory)?;
         let read = || program_with_warnings(&trace, &self.collectives);
         let (program, mut warnings) = progress::of_traces(read)?;
         if let Some(origin) = never_ran(&trace)? {
@@ -118,8 +118,7 @@ impl JobArguments {
         Ok(Job {
             arguments: self,
             trace,
-            path,
-            text,
+            scenario,
             program,
             warnings,
         })
@@ -130,17 +129,7 @@ impl JobArguments {
         if self.processor.is_none() {
             return Ok(None);
         }
-        let trace = self.directory.join(TRACE_FILE);
-        let (path, text) = scenario_text(&trace)?;
-        let job = Job {
-            arguments: self,
-            trace,
-            path,
-            text,
-            program: Program::default(),
-            warnings: Vec::new(),
-        };
-        job.rescaled(self)
+        TracedScenario::of(&self.directory)?.rescaled(self)
     }
 
     /// The scenario keys that options override.
@@ -161,16 +150,56 @@ impl JobArguments {
     }
 }
 
-/// The path and the text of the scenario of a trace's run.
-fn scenario_text(trace: &Path) -> Result<(PathBuf, String)> {
-    let path = trace.with_file_name(SCENARIO_FILE);
-    let text = read_input_text(&path).with_context(|| {
-        format!(
-            "cannot read {}, which says on which network the run was traced; name a run directory",
-            path.display()
-        )
-    })?;
-    Ok((path, of_run_directory(text)))
+/// The scenario of a traced run.
+struct TracedScenario {
+    path: PathBuf,
+    text: String,
+}
+
+impl TracedScenario {
+    /// The scenario in a run directory.
+    fn of(directory: &Path) -> Result<Self> {
+        let path = directory.join(SCENARIO_FILE);
+        let text = read_input_text(&path).with_context(|| {
+            format!(
+                "cannot read {}, which says on which network the run was traced; name a run directory",
+                path.display()
+            )
+        })?;
+        let text = of_run_directory(text);
+        Ok(Self { path, text })
+    }
+
+    /// The scenario with keys overridden.
+    fn with(&self, overrides: &[String]) -> Result<Scenario> {
+        Ok(Scenario::parse(&self.path, &self.text, overrides)?)
+    }
+
+    /// The factor of own work on the processor of these options, if they have one.
+    fn rescaled(&self, arguments: &JobArguments) -> Result<Option<Rescaled>> {
+        let Some(wanted) = &arguments.processor else {
+            return Ok(None);
+        };
+        let (before, after) = (self.with(&[])?, self.with(&arguments.overrides())?);
+        let rate = |scenario: &Scenario| scenario.nodes.clock.0.as_hz() as f64;
+        let kinds = before.nodes.kinds(1);
+        let mut processors: Vec<Option<String>> = kinds
+            .iter()
+            .map(|(nodes, _)| nodes.timing.as_ref()?.processor.clone())
+            .collect();
+        processors.dedup();
+        let traced = match &processors[..] {
+            [one] => one.as_deref(),
+            _ => bail!(
+                "--processor: the run's groups of nodes have several processors; it replaces one of all nodes"
+            ),
+        };
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let traced = traced.map(|name| (name, folder));
+        let clocks = rate(&before) / rate(&after);
+        let trace = self.path.with_file_name(TRACE_FILE);
+        rescaling::rescaled(&trace, traced, wanted, clocks).map(Some)
+    }
 }
 
 /// A run to replay.
@@ -179,9 +208,7 @@ pub(in crate::command) struct Job<'a> {
     pub(super) arguments: &'a JobArguments,
     /// Path of its trace.
     pub(in crate::command) trace: PathBuf,
-    /// Its scenario's path and text.
-    path: PathBuf,
-    text: String,
+    scenario: TracedScenario,
     /// The program of its trace.
     pub(in crate::command) program: Program,
     /// Warnings about the trace and its program, already printed.
@@ -215,18 +242,18 @@ impl Calibrated {
         let traced = job.traced()?;
         let rescaled = job.rescaled(&arguments)?;
         let calibration = belljar_replay::calibrate(&job.program, &traced)?;
-        let factor = rescaled.as_ref().map(|found| found.factor);
+        let (program, calibration) = match &rescaled {
+            Some(found) => (
+                job.program.with_work_scaled(found.factor),
+                calibration.scaled(found.factor),
+            ),
+            None => (job.program, calibration),
+        };
         Ok(Self {
-            calibration: match factor {
-                Some(factor) => calibration.scaled(factor),
-                None => calibration,
-            },
+            program,
+            calibration,
             costs: traced.costs,
             clocks: traced.clocks,
-            program: match factor {
-                Some(factor) => job.program.with_work_scaled(factor),
-                None => job.program,
-            },
             rescaled,
         })
     }
@@ -241,7 +268,7 @@ impl Job<'_> {
     /// The same by a model of the network.
     fn traced_by(&self, model: Model) -> Result<Setting> {
         let scenario = self.scenario(&[])?;
-        let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
+        let (topology, settings) = Plan::network_of(&scenario, &self.scenario.path)?;
         let nodes = self.program.processes.iter().map(|it| it.node).collect();
         self.setting(&scenario, model, topology, settings, nodes, 1.0)
     }
@@ -279,9 +306,21 @@ impl Job<'_> {
         }
         let scenario = self.scenario(&arguments.overrides())?;
         let scale = scale * self.rescaled(arguments)?.map_or(1.0, |found| found.factor);
-        let (topology, settings) = Plan::network_of(&scenario, &self.path)?;
+        let (topology, settings) = Plan::network_of(&scenario, &self.scenario.path)?;
         let hosts = placement.hosts(&self.program, &topology)?;
         self.setting(&scenario, model, topology, settings, hosts, scale)
+    }
+
+    /// The scenario as the options change it, and its file.
+    pub(super) fn wanted_scenario(&self) -> Result<(Scenario, &Path)> {
+        Ok((
+            self.scenario(&self.arguments.overrides())?,
+            &self.scenario.path,
+        ))
+    }
+
+    pub(super) fn scenario(&self, overrides: &[String]) -> Result<Scenario> {
+        self.scenario.with(overrides)
     }
 
     /// The factor of own work on the processor of these options, if they have one.
@@ -289,36 +328,7 @@ impl Job<'_> {
         &self,
         arguments: &JobArguments,
     ) -> Result<Option<Rescaled>> {
-        let Some(wanted) = &arguments.processor else {
-            return Ok(None);
-        };
-        let (before, after) = (self.scenario(&[])?, self.scenario(&arguments.overrides())?);
-        let rate = |scenario: &Scenario| scenario.nodes.clock.0.as_hz() as f64;
-        let kinds = before.nodes.kinds(1);
-        let mut processors: Vec<Option<String>> = kinds
-            .iter()
-            .map(|(nodes, _)| nodes.timing.as_ref()?.processor.clone())
-            .collect();
-        processors.dedup();
-        let traced = match &processors[..] {
-            [one] => one.as_deref(),
-            _ => bail!(
-                "--processor: the run's groups of nodes have several processors; it replaces one of all nodes"
-            ),
-        };
-        let folder = self.path.parent().unwrap_or(Path::new(""));
-        let traced = traced.map(|name| (name, folder));
-        let clocks = rate(&before) / rate(&after);
-        rescaling::rescaled(&self.trace, traced, wanted, clocks).map(Some)
-    }
-
-    /// The scenario as the options change it, and its file.
-    pub(super) fn wanted_scenario(&self) -> Result<(Scenario, &Path)> {
-        Ok((self.scenario(&self.arguments.overrides())?, &self.path))
-    }
-
-    pub(super) fn scenario(&self, overrides: &[String]) -> Result<Scenario> {
-        Ok(Scenario::parse(&self.path, &self.text, overrides)?)
+        self.scenario.rescaled(arguments)
     }
 
     fn setting(
@@ -378,7 +388,10 @@ impl Job<'_> {
         let folder = fs::canonicalize(directory).unwrap_or(directory.clone());
         let overrides = self.arguments.overrides();
         Ok(Scenario::standalone(
-            &self.path, &self.text, &overrides, &folder,
+            &self.scenario.path,
+            &self.scenario.text,
+            &overrides,
+            &folder,
         )?)
     }
 }
