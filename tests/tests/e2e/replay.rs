@@ -100,7 +100,7 @@ fn a_deadlock_is_told_with_ranks_calls_and_call_sites() {
     }
     let scenario = Scenario::new(2, "mpiexec.hydra -n 2 ./deadlock")
         .limited("4500 ms")
-        .working("files = { deadlock = \"deadlock\" }");
+        .working("files = { deadlock = \"deadlock\" }\nstop-when-stuck = false");
     let sites = ["--set", "trace.frames=2"];
     let run = dir.run(&scenario, "out", &sites);
     assert!(
