@@ -1,24 +1,32 @@
 //! A lossless fabric: InfiniBand's links and switches.
 //!
-//! Switches forward by cut-through: a packet leaves as soon as its head is through the switch and its output is free. Packets
-//! wait at outputs in the order in which they are ready there, and none is lost. Deliveries are a function of the topology, the
-//! settings and the packets that hosts send, not of the steps of [`Lossless::advance`]. Driven by the coordinator between rounds.
-//!
-//! Buffers are not bounded yet: a link never waits for credits of the far side, so congestion does not spread beyond the output
-//! that causes it.
+//! Switches forward by cut-through: a packet leaves as soon as its head is through the switch, its output is free and the far side
+//! of the output has granted credits for all of it. Each input of a switch has a buffer for each virtual lane, with a queue for
+//! each output, and the inputs of an output take turns. No packet is lost: without credits it waits, and the links behind it wait
+//! when its buffer is full. Deliveries are a function of the topology, the settings and the packets that hosts send, not of the
+//! steps of [`Lossless::advance`]. Driven by the coordinator between rounds.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use belljar_fabric::{Direction, Distances, LinkId, Paths, Routes, RoutingError, Topology};
-use belljar_sim::{EventKey, EventQueue, Span, Time};
+use belljar_sim::{EventKey, Span, Time};
 use belljar_verbs::{FIRST_MULTICAST, SHORTEST_PACKET, addresses, payload_bytes, wire_bytes};
 use serde::{Deserialize, Serialize};
 
-/// One direction of a link: the wire, and its figures.
+/// Events of hosts and switches, and what they do.
+mod advance;
+/// Links that wait for each other in a circle.
+mod circle;
+/// The virtual lane of each link of a path.
+mod lanes;
+/// The sending side of a link.
 mod port;
 /// The running state as plain values.
 mod state;
 
+use advance::Side;
+use lanes::Datelines;
 use port::Port;
 pub use port::PortFigures;
 pub use state::{LosslessState, RestoreError};
@@ -32,6 +40,16 @@ pub struct CardDelays {
     pub after: Span,
     /// Bits per second at which a host's card writes packets to memory, one after the other, before their effect.
     pub bus: u64,
+}
+
+/// Credits and lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Bytes of the buffer that each link has at its far side for each virtual lane. At least one packet's.
+    pub buffer: u64,
+    /// Virtual lanes for data, at least one. A path changes to the next one where it could close a circle of links that wait for
+    /// each other, as long as there is one.
+    pub lanes: u8,
 }
 
 /// A packet's arrival at a host.
@@ -59,8 +77,26 @@ pub struct PairTraffic {
     pub payload: u64,
 }
 
+/// A link of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hop {
+    link: LinkId,
+    direction: Direction,
+    lane: u8,
+}
+
+impl Hop {
+    /// The number of the link's port on this side.
+    fn port(self) -> u32 {
+        self.link * 2 + self.direction.index() as u32
+    }
+}
+
 /// A path's links, in order.
-type Path = Vec<(LinkId, Direction)>;
+type Path = Rc<[Hop]>;
+
+/// The link that a host's own packets come from.
+const OWN: u32 = u32::MAX;
 
 /// A packet in transit.
 #[derive(Clone, Debug)]
@@ -69,7 +105,20 @@ struct Transit {
     to: u32,
     /// Index in the path of the link that it takes next.
     hop: usize,
+    /// The lane of this link.
+    lane: u8,
+    /// The port that sent it here, or [`OWN`].
+    input: u32,
+    /// When it was ready for this link.
+    ready: Time,
     packet: Vec<u8>,
+}
+
+impl Transit {
+    /// Its bytes on a link.
+    fn length(&self) -> u64 {
+        wire_bytes(self.packet.len())
+    }
 }
 
 /// A topology in operation. Host `n` has local identifier `n` + 1.
@@ -77,17 +126,20 @@ pub struct Lossless {
     topology: Topology,
     paths: Paths,
     known: BTreeMap<(u32, u32), Path>,
+    datelines: Datelines,
+    flow: Flow,
     delays: CardDelays,
     /// From an action of a host until a packet is ready at an output of its switch, apart from the cable.
     lead: Span,
     cable: Span,
-    ports: Vec<[Port; 2]>,
+    /// Two for each link, by direction.
+    ports: Vec<Port>,
     /// For each host, when its card has written all packets so far.
     written: Vec<Time>,
-    /// Packets that hosts send, at the time at which they are ready for the host's link.
-    sent: EventQueue<Transit>,
-    /// Packets at outputs of switches, at the time at which their head is through the switch.
-    ready: EventQueue<Transit>,
+    /// Events of hosts: packets that they send, and attempts of their links.
+    hosts: Side,
+    /// Events of switches: packets whose head is through, and attempts of their links.
+    switches: Side,
     unroutable: u64,
     /// By sender and receiver.
     traffic: BTreeMap<(u32, u32), PairTraffic>,
@@ -102,25 +154,28 @@ impl Lossless {
         topology: Topology,
         routes: &Routes,
         delays: CardDelays,
+        flow: Flow,
     ) -> Result<Self, RoutingError> {
-        let paths = Paths::new(&topology, routes)?;
+        let mut paths = Paths::new(&topology, routes)?;
+        let datelines = Datelines::new(&topology, &mut paths, flow.lanes);
         let through = topology
             .switches()
             .iter()
             .map(|switch| switch.latency)
             .min();
         let cable = topology.links().iter().map(|link| link.spec.latency).min();
-        let port = |_| [Port::default(), Port::default()];
         Ok(Self {
             paths,
             known: BTreeMap::new(),
             delays,
             lead: delays.before + through.unwrap_or(Span::ZERO),
             cable: cable.unwrap_or(Span::ZERO),
-            ports: topology.links().iter().map(port).collect(),
+            ports: vec![Port::new(flow.lanes, flow.buffer); topology.links().len() * 2],
+            datelines,
+            flow,
             written: vec![Time::ZERO; topology.hosts() as usize],
-            sent: EventQueue::new(),
-            ready: EventQueue::new(),
+            hosts: Side::default(),
+            switches: Side::default(),
             unroutable: 0,
             traffic: BTreeMap::new(),
             topology,
@@ -156,8 +211,9 @@ impl Lossless {
 
     /// Figures of each link, by direction.
     pub fn figures(&self) -> Vec<[PortFigures; 2]> {
+        let (links, _) = self.ports.as_chunks::<2>();
         let of = |ports: &[Port; 2]| ports.each_ref().map(|port| port.figures);
-        self.ports.iter().map(of).collect()
+        links.iter().map(of).collect()
     }
 
     /// Traffic so far, for each pair of hosts with any, in order.
@@ -200,105 +256,24 @@ impl Lossless {
                 from: host,
                 to,
                 hop: 0,
+                lane: 0,
+                input: OWN,
+                ready: time,
                 packet,
             };
-            self.sent.push(key, transit);
+            self.hosts.ready.push(key, transit);
         }
     }
 
     /// The time from which packets in transit may affect nodes, in the terms of [`distances`](Self::distances): a packet with this
     /// time arrives no earlier than the tail of its destination later.
     pub fn next_time(&self) -> Option<Time> {
-        let ready = self.ready.next_time().map(|at| before(at, self.lead));
-        let sent = self.sent.next_time();
+        let ready = self.switches.next_time().map(|at| before(at, self.lead));
+        let sent = self.hosts.next_time();
         // Not earlier than the action that sent it, to which the whole distance applies.
         let sent = sent.map(|at| before(at, self.delays.before) + self.cable);
         ready.into_iter().chain(sent).min()
     }
-
-    /// Handles all events that no action of a host from `end` minus the least cable on can precede. Returns arrivals, for each host
-    /// in order of time.
-    pub fn advance(&mut self, end: Time) -> Vec<Arrival> {
-        let mut arrivals = Vec::new();
-        let sent_before = before(end, self.cable) + self.delays.before;
-        while let Some((key, transit)) = self.sent.pop_before(sent_before) {
-            self.pass(key.time, transit, &mut arrivals);
-        }
-        while let Some((key, transit)) = self.ready.pop_before(end + self.lead) {
-            self.pass(key.time, transit, &mut arrivals);
-        }
-        // Of different links, which do not know of each other.
-        arrivals.sort_by_key(|arrival| arrival.time);
-        arrivals
-    }
-
-    /// Puts a packet that is ready at `time` on its next link.
-    fn pass(&mut self, time: Time, mut transit: Transit, arrivals: &mut Vec<Arrival>) {
-        let Some((link, direction, is_last, rate)) = self.next_link(&transit) else {
-            self.unroutable += 1;
-            return;
-        };
-        let spec = self.topology.links()[link as usize].spec;
-        let port = &mut self.ports[link as usize][direction.index()];
-        // A faster output waits until the tail cannot run dry.
-        let length = wire_bytes(transit.packet.len());
-        let busy = Span::of_transfer(length, spec.bandwidth);
-        let late = Span::of_transfer(length, rate.min(spec.bandwidth)) - busy;
-        let start = port.send(time, late, busy, length);
-        if is_last {
-            let written = &mut self.written[transit.to as usize];
-            let here = (start + busy + spec.latency + self.delays.after).max(*written);
-            let data = transit.packet.len() as u64;
-            *written = here + Span::of_transfer(data, self.delays.bus);
-            arrivals.push(Arrival {
-                time: *written,
-                host: transit.to,
-                packet: transit.packet,
-            });
-            return;
-        }
-        let through = self.latency_after(link, direction);
-        transit.hop += 1;
-        let number = link * 2 + direction.index() as u32;
-        let key = EventKey {
-            time: start + spec.latency + through,
-            kind: 0,
-            source: number,
-            sequence: port_count(&self.ports, link, direction),
-        };
-        self.ready.push(key, transit);
-    }
-
-    /// A packet's next link and its direction, whether it is the last one, and the rate at which the packet comes in.
-    fn next_link(&mut self, transit: &Transit) -> Option<(LinkId, Direction, bool, u64)> {
-        let pair = (transit.from, transit.to);
-        let (topology, paths) = (&self.topology, &mut self.paths);
-        let path = self
-            .known
-            .entry(pair)
-            .or_insert_with(|| paths.between(topology, pair.0, pair.1, &[], 0, &|_, _| 0));
-        let (link, direction) = *path.get(transit.hop)?;
-        let before = transit.hop.checked_sub(1).and_then(|hop| path.get(hop));
-        let rate = before.map_or(u64::MAX, |(link, _)| {
-            topology.links()[*link as usize].spec.bandwidth
-        });
-        Some((link, direction, transit.hop + 1 == path.len(), rate))
-    }
-
-    /// The latency of the switch at the end of a link in this direction.
-    fn latency_after(&self, link: LinkId, direction: Direction) -> Span {
-        let ends = self.topology.links()[link as usize].ends;
-        match ends[1 - direction.index()] {
-            belljar_fabric::Endpoint::Switch(switch) => {
-                self.topology.switches()[switch as usize].latency
-            }
-            belljar_fabric::Endpoint::Host(_) => Span::ZERO,
-        }
-    }
-}
-
-fn port_count(ports: &[[Port; 2]], link: LinkId, direction: Direction) -> u64 {
-    ports[link as usize][direction.index()].figures.packets
 }
 
 /// `span` before `time`, or zero.

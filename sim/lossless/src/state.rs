@@ -7,26 +7,52 @@ use std::collections::BTreeMap;
 use belljar_sim::{EventKey, EventQueue, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::port::Port;
-use crate::{Lossless, PairTraffic, Transit};
+use crate::advance::Side;
+use crate::port::{Lane, Port, PortFigures};
+use crate::{Lossless, OWN, PairTraffic, Transit};
 
 /// The saved state of a fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LosslessState {
-    ports: Vec<[Port; 2]>,
+    ports: Vec<SavedPort>,
     written: Vec<Time>,
-    sent: Vec<SavedTransit>,
-    ready: Vec<SavedTransit>,
+    /// Packets of hosts that are not ready yet, and those of switches.
+    coming: [Vec<SavedTransit>; 2],
     unroutable: u64,
     traffic: BTreeMap<(u32, u32), PairTraffic>,
 }
 
-/// A packet in transit: its key, without the kind, and itself.
+/// A port without its packets, and these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedPort {
+    free_at: Time,
+    since: Time,
+    now: Time,
+    attempt: Option<Time>,
+    lanes: Vec<SavedLane>,
+    last: u8,
+    figures: PortFigures,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedLane {
+    credits: u64,
+    returns: BTreeMap<Time, u64>,
+    /// In the order in which they wait behind each input.
+    waiting: Vec<SavedTransit>,
+    last: u32,
+}
+
+/// A packet in transit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SavedTransit {
+    /// Time, source and sequence number of its event; zero while it waits.
     key: (Time, u32, u64),
     ends: (u32, u32),
     hop: usize,
+    lane: u8,
+    input: u32,
+    ready: Time,
     packet: Vec<u8>,
 }
 
@@ -46,49 +72,158 @@ impl Lossless {
     /// The state of packets and links.
     pub fn save(&self) -> LosslessState {
         LosslessState {
-            ports: self.ports.clone(),
+            ports: self.ports.iter().map(SavedPort::of).collect(),
             written: self.written.clone(),
-            sent: save(&self.sent),
-            ready: save(&self.ready),
+            coming: [&self.hosts, &self.switches].map(|side| save(&side.ready)),
             unroutable: self.unroutable,
             traffic: self.traffic.clone(),
         }
     }
 
-    /// Loads a state that was saved by a fabric of the same topology.
+    /// Loads a state that was saved by a fabric of the same topology and settings.
     ///
     /// # Errors
     /// If the state does not fit it.
     pub fn restore(&mut self, state: LosslessState) -> Result<(), RestoreError> {
-        let hosts = self.topology.hosts();
-        let fits = |transit: &SavedTransit| {
-            let (from, to) = transit.ends;
-            from < hosts && to < hosts && from != to
-        };
-        let mut transits = state.sent.iter().chain(&state.ready);
-        let is_like =
-            state.ports.len() == self.ports.len() && state.written.len() == self.written.len();
-        if !is_like || !transits.all(fits) {
+        let is_like = state.ports.len() == self.ports.len()
+            && state.written.len() == self.written.len()
+            && state.ports.iter().all(|port| self.fits(port));
+        let waiting = state.ports.iter().flat_map(|port| &port.lanes);
+        let waiting = waiting.flat_map(|lane| &lane.waiting);
+        let mut transits = waiting.chain(state.coming.iter().flatten());
+        if !is_like || !transits.all(|one| self.is_possible(one)) {
             return Err(RestoreError);
         }
-        self.ports = state.ports;
+        let [hosts, switches] = state.coming;
+        self.hosts = Side::default();
+        self.switches = Side::default();
+        self.hosts.ready = load(hosts);
+        self.switches.ready = load(switches);
+        self.ports = state.ports.into_iter().map(SavedPort::into_port).collect();
+        for number in 0..self.ports.len() as u32 {
+            let attempt = self.ports[number as usize].attempt;
+            let side = match self.is_of_host(number) {
+                true => &mut self.hosts,
+                false => &mut self.switches,
+            };
+            side.attempts.extend(attempt.map(|time| (time, number)));
+        }
         self.written = state.written;
-        self.sent = load(state.sent);
-        self.ready = load(state.ready);
         self.unroutable = state.unroutable;
         self.traffic = state.traffic;
         Ok(())
     }
+
+    /// Whether a port has the lanes and at most the credits of this fabric.
+    fn fits(&self, port: &SavedPort) -> bool {
+        let buffer = self.flow.buffer;
+        let in_buffer = |lane: &SavedLane| {
+            let all = lane
+                .returns
+                .values()
+                .try_fold(lane.credits, |sum, bytes| sum.checked_add(*bytes));
+            all.is_some_and(|all| all <= buffer)
+        };
+        port.lanes.len() == usize::from(self.flow.lanes)
+            && port.last < self.flow.lanes
+            && port.lanes.iter().all(in_buffer)
+    }
+
+    /// Whether a packet is on a link of its path.
+    fn is_possible(&mut self, transit: &SavedTransit) -> bool {
+        let (from, to) = transit.ends;
+        let hosts = self.topology.hosts();
+        if from >= hosts || to >= hosts || from == to {
+            return false;
+        }
+        let path = self.path(from, to);
+        let before = transit.hop.checked_sub(1).and_then(|hop| path.get(hop));
+        transit.hop < path.len() && transit.input == before.map_or(OWN, |hop| hop.port())
+    }
+}
+
+impl SavedPort {
+    fn of(port: &Port) -> Self {
+        let lane = |lane: &Lane| SavedLane {
+            credits: lane.credits,
+            returns: lane.returns.clone(),
+            waiting: lane
+                .waiting
+                .values()
+                .flatten()
+                .map(|transit| SavedTransit::of((Time::ZERO, 0, 0), transit))
+                .collect(),
+            last: lane.last,
+        };
+        Self {
+            free_at: port.free_at,
+            since: port.since,
+            now: port.now,
+            attempt: port.attempt,
+            lanes: port.lanes.iter().map(lane).collect(),
+            last: port.last,
+            figures: port.figures,
+        }
+    }
+
+    fn into_port(self) -> Port {
+        let lane = |saved: SavedLane| {
+            let mut lane = Lane {
+                credits: saved.credits,
+                returns: saved.returns,
+                last: saved.last,
+                ..Lane::default()
+            };
+            for transit in saved.waiting {
+                let queue = lane.waiting.entry(transit.input).or_default();
+                queue.push_back(transit.into_transit());
+            }
+            lane
+        };
+        Port {
+            free_at: self.free_at,
+            since: self.since,
+            now: self.now,
+            attempt: self.attempt,
+            lanes: self.lanes.into_iter().map(lane).collect(),
+            last: self.last,
+            figures: self.figures,
+        }
+    }
+}
+
+impl SavedTransit {
+    fn of(key: (Time, u32, u64), transit: &Transit) -> Self {
+        Self {
+            key,
+            ends: (transit.from, transit.to),
+            hop: transit.hop,
+            lane: transit.lane,
+            input: transit.input,
+            ready: transit.ready,
+            packet: transit.packet.clone(),
+        }
+    }
+
+    fn into_transit(self) -> Transit {
+        let (from, to) = self.ends;
+        Transit {
+            from,
+            to,
+            hop: self.hop,
+            lane: self.lane,
+            input: self.input,
+            ready: self.ready,
+            packet: self.packet,
+        }
+    }
 }
 
 fn save(queue: &EventQueue<Transit>) -> Vec<SavedTransit> {
-    let saved = queue.iter().map(|(key, transit)| SavedTransit {
-        key: (key.time, key.source, key.sequence),
-        ends: (transit.from, transit.to),
-        hop: transit.hop,
-        packet: transit.packet.clone(),
-    });
-    saved.collect()
+    let saved = |(key, transit): (EventKey, &Transit)| {
+        SavedTransit::of((key.time, key.source, key.sequence), transit)
+    };
+    queue.iter().map(saved).collect()
 }
 
 fn load(saved: Vec<SavedTransit>) -> EventQueue<Transit> {
@@ -101,14 +236,7 @@ fn load(saved: Vec<SavedTransit>) -> EventQueue<Transit> {
             source,
             sequence,
         };
-        let (from, to) = one.ends;
-        let transit = Transit {
-            from,
-            to,
-            hop: one.hop,
-            packet: one.packet,
-        };
-        queue.push(key, transit);
+        queue.push(key, one.into_transit());
     }
     queue
 }
