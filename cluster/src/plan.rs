@@ -258,7 +258,11 @@ impl Plan {
             slurm,
             nodes: scenario.nodes.count(),
             slice: slice(&scenario.nodes, engine, lookahead)?,
-            network_warnings: network.warnings()?,
+            network_warnings: [
+                network.warnings()?,
+                infiniband::warnings(infiniband.as_ref()),
+            ]
+            .concat(),
             results: scenario.nodes.results,
             topology: network.topology,
             network: network.settings,

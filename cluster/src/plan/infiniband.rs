@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use belljar_fabric::{Routes, Routing, RoutingError, Topology};
-use belljar_lossless::{CardDelays, Lossless};
+use belljar_lossless::{CardDelays, Flow, Lossless};
 use belljar_sim::Span;
 use belljar_vmm::{CardIdentity, Delays, HcaConfig, InfinibandConfig, Speed};
 
@@ -15,6 +15,9 @@ use crate::plan::error::PlanError;
 use crate::plan::images::ImagePlan;
 use crate::scenario::engine::Engine;
 use crate::scenario::{Infiniband, RoutingName, Scenario, SpeedName};
+
+/// Buffers and virtual lanes.
+mod flow;
 
 /// Nodes have local identifiers below those of multicast groups.
 const MOST_NODES: u32 = 0xbfff;
@@ -32,8 +35,11 @@ pub struct InfinibandPlan {
     pub routes: Routes,
     /// Delays of the cards.
     delays: Delays,
+    flow: Flow,
     speed: SpeedName,
     rate: u64,
+    /// Doubts about the network, for users.
+    warnings: Vec<String>,
     /// The least time from one node to another.
     lookahead: Span,
     /// In words.
@@ -72,12 +78,19 @@ impl InfinibandPlan {
             seed: scenario.seed,
             tables: None,
         };
+        let (flow, warnings) = flow::resolve(table, &topology, &routes)?;
         let mut plan = Self {
             lookahead: Span::MAX,
             words: format!(
-                "{:?} {}, {} of cable, {} a switch",
-                table.speed, shape.topology, table.cable.0, shape.switch_latency.0
+                "{:?} {}, {} of cable, {} a switch, {}",
+                table.speed,
+                shape.topology,
+                table.cable.0,
+                shape.switch_latency.0,
+                flow::words(flow)
             ),
+            flow,
+            warnings,
             topology,
             routes,
             delays,
@@ -111,7 +124,7 @@ impl InfinibandPlan {
             after: self.delays.receive,
             bus: self.delays.bus,
         };
-        Lossless::new(self.topology.clone(), &self.routes, delays)
+        Lossless::new(self.topology.clone(), &self.routes, delays, self.flow)
     }
 
     /// The card of node `index`.
@@ -134,6 +147,11 @@ impl InfinibandPlan {
             link: self.speed.express(),
         }
     }
+}
+
+/// Doubts about the network of the cards, for users.
+pub(super) fn warnings(cards: Option<&InfinibandPlan>) -> Vec<String> {
+    cards.map_or_else(Vec::new, |cards| cards.warnings.clone())
 }
 
 /// The least time from one node to another in any network.

@@ -7,7 +7,8 @@
 //! | `link`, `direction` | the link and its direction |
 //! | `packets`, `bytes` | sent, with all headers and checksums |
 //! | `busy_ps` | time during which the wire was busy, in picoseconds |
-//! | `xmit_wait_ps` | time during which packets were ready and could not leave, summed over packets |
+//! | `queue_ps` | time during which packets were ready and could not leave, summed over packets |
+//! | `xmit_wait_ps` | time during which the wire was idle and packets waited for credits of the far side |
 //!
 //! `wire-ib.csv` has a row for each pair of nodes with traffic from the first to the second:
 //!
@@ -19,6 +20,7 @@
 
 use std::fmt::Write;
 
+use belljar_fabric::{Direction, LinkId};
 use belljar_lossless::{Lossless, PortFigures};
 
 /// Names in a run directory.
@@ -28,7 +30,7 @@ pub const INFINIBAND_WIRE_FILE: &str = "wire-ib.csv";
 
 /// The text of `links-ib.csv`.
 pub fn links(network: &Lossless) -> String {
-    let mut text = "link,direction,packets,bytes,busy_ps,xmit_wait_ps\n".to_owned();
+    let mut text = "link,direction,packets,bytes,busy_ps,queue_ps,xmit_wait_ps\n".to_owned();
     for (link, figures) in (0..).zip(network.figures()) {
         let name = network.topology().link_name(link);
         for (direction, of) in ["up", "down"].iter().zip(figures) {
@@ -41,10 +43,25 @@ pub fn links(network: &Lossless) -> String {
 }
 
 fn row(text: &mut String, link: &str, of: &PortFigures) {
-    let (busy, wait) = (of.busy_ps, of.wait_ps);
+    let (busy, queue, wait) = (of.busy_ps, of.wait_ps, of.credit_wait_ps);
     let (packets, bytes) = (of.packets, of.bytes);
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{link},{packets},{bytes},{busy},{wait}");
+    let _ = writeln!(text, "{link},{packets},{bytes},{busy},{queue},{wait}");
+}
+
+/// The links that wait for each other's credits in a circle, in words; `None` if every packet will arrive.
+pub fn circle(network: &Lossless) -> Option<String> {
+    let links = network.circle()?;
+    let name = |(link, direction, lane): &(LinkId, Direction, u8)| {
+        let way = ["up", "down"][direction.index()];
+        let link = network.topology().link_name(*link);
+        format!("{link} {way} (virtual lane {lane})")
+    };
+    let links: Vec<String> = links.iter().map(name).collect();
+    Some(format!(
+        "as links wait for each other's credits in a circle: {}; more virtual lanes (infiniband.lanes) or other routes avoid it",
+        links.join(", ")
+    ))
 }
 
 /// The text of `wire-ib.csv`.

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::observe::control::INPUT_FILE;
 use crate::plan::Plan;
+use crate::results::infiniband;
 use crate::results::outputs::{self, NodeOutputs};
 use crate::run::checkpoint::Report;
 use crate::run::coordinator::{Ending, Run};
@@ -202,6 +203,9 @@ fn lost_packets(run: &Run) -> impl Iterator<Item = String> {
     let unroutable = run.infiniband().map_or(0, |network| network.unroutable());
     let mut cards = run.reports().iter().filter_map(NodeReport::card);
     let is_unused = run.infiniband().is_some() && cards.all(|card| card.doorbells == 0);
+    let circle = run.infiniband().and_then(infiniband::circle);
+    let circle =
+        circle.map(|links| format!("packets of the InfiniBand network wait for ever, {links}"));
     let unused = is_unused.then(|| {
         "no program used the InfiniBand cards: check that the image has their libraries (ibverbs-providers), as bookworm-infiniband has; messages took Ethernet".to_owned()
     });
@@ -225,7 +229,7 @@ fn lost_packets(run: &Run) -> impl Iterator<Item = String> {
     ];
     let some = fates.into_iter().filter(|(count, _)| *count > 0);
     let counted = some.map(|(count, fate)| format!("{count} {fate}"));
-    unused.into_iter().chain(counted)
+    unused.into_iter().chain(circle).chain(counted)
 }
 
 /// Warnings about frames that did not arrive.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::scenario::network::{
     GlobalWiringName, Network, RoutingName, TopologyKind, TopologyNames,
 };
-use crate::scenario::quantity::{Bandwidth, Duration};
+use crate::scenario::quantity::{Bandwidth, Bytes, Duration};
 
 /// InfiniBand cards of the nodes, and their network. Keys of one topology are absent for others.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -60,6 +60,11 @@ pub struct Infiniband {
     /// Latency of each cable.
     #[serde(default = "cable")]
     pub cable: Duration,
+    /// Buffer of each input of a switch or card, divided evenly between the virtual lanes.
+    #[serde(default = "buffer")]
+    pub buffer: Bytes,
+    /// Virtual lanes of the data; by default as many as the routes need so that no links wait for each other in a circle.
+    pub lanes: Option<u8>,
     /// The nodes' cards.
     #[serde(default)]
     pub card: CardTable,
@@ -186,4 +191,8 @@ fn star() -> TopologyKind {
 
 fn cable() -> Duration {
     Duration(Span::from_ns(10))
+}
+
+fn buffer() -> Bytes {
+    Bytes(64 << 10)
 }

@@ -8,9 +8,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_fabric::{Direction, LinkId, Paths, Topology};
+use belljar_fabric::{Direction, LinkId, Paths, Routes, Routing, RoutingError, Topology};
 
 use crate::Hop;
+
+/// The virtual lanes that the routes of a topology need, so that no links can wait for each other in a circle.
+///
+/// # Errors
+/// When the topology does not fit the routing.
+pub fn lanes_needed(topology: &Topology, routes: &Routes) -> Result<u32, RoutingError> {
+    let mut paths = Paths::new(topology, routes)?;
+    // Paths go up and then down, so that no dependencies form a circle.
+    if topology.has_levels() {
+        return Ok(1);
+    }
+    let is_by_switch = routes.routing == Routing::Shortest;
+    Ok(Datelines::new(topology, &mut paths, is_by_switch, 2).needed)
+}
+
+/// The hosts whose paths have all dependencies: one of each switch if paths depend on switches only.
+fn ends(topology: &Topology, is_by_switch: bool) -> Vec<u32> {
+    let mut switches = BTreeSet::new();
+    let mut is_first = |host: &u32| switches.insert(topology.switch_of(*host));
+    (0..topology.hosts())
+        .filter(|host| is_first(host) || !is_by_switch)
+        .collect()
+}
 
 /// Dependencies of a routing, as far as they decide on lanes.
 #[derive(Debug, Default)]
@@ -20,13 +43,19 @@ pub(crate) struct Datelines {
     marks: BTreeSet<(u32, u32)>,
     /// The strongly connected component of each port.
     components: BTreeMap<u32, u32>,
-    /// The lanes that paths would take.
+    /// The lanes that paths take if there are enough.
     needed: u32,
 }
 
 impl Datelines {
-    /// Finds the datelines of all paths of a topology. With one lane there is nothing to find.
-    pub(crate) fn new(topology: &Topology, paths: &mut Paths, lanes: u8) -> Self {
+    /// Finds the datelines of all paths of a topology, which depend on the hosts' switches only if `is_by_switch`. With one lane there
+    /// is nothing to find.
+    pub(crate) fn new(
+        topology: &Topology,
+        paths: &mut Paths,
+        is_by_switch: bool,
+        lanes: u8,
+    ) -> Self {
         let mut found = Self {
             lanes,
             needed: 1,
@@ -37,8 +66,9 @@ impl Datelines {
         }
         let mut search = Search::default();
         let mut all = Vec::new();
-        for from in 0..topology.hosts() {
-            for to in (0..topology.hosts()).filter(|to| *to != from) {
+        let ends = ends(topology, is_by_switch);
+        for &from in &ends {
+            for &to in ends.iter().filter(|to| **to != from) {
                 let path = paths.between(topology, from, to, &[], 0, &|_, _| 0);
                 let ports: Vec<u32> = path.iter().map(port).collect();
                 for pair in ports.windows(2) {
@@ -87,11 +117,6 @@ impl Datelines {
             lane: step.min(most) as u8,
         };
         path.iter().zip(self.steps(path)).map(hop).collect()
-    }
-
-    /// The lanes that paths take if there are enough; 1 if there is only one.
-    pub(crate) fn needed(&self) -> u32 {
-        self.needed
     }
 }
 

@@ -7,11 +7,15 @@
 //! steps of [`Lossless::advance`]. Driven by the coordinator between rounds.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use belljar_fabric::{Direction, Distances, LinkId, Paths, Routes, RoutingError, Topology};
+use belljar_fabric::{
+    Direction, Distances, LinkId, Paths, Routes, Routing, RoutingError, Topology,
+};
 use belljar_sim::{EventKey, Span, Time};
-use belljar_verbs::{FIRST_MULTICAST, SHORTEST_PACKET, addresses, payload_bytes, wire_bytes};
+use belljar_verbs::{
+    FIRST_MULTICAST, LONGEST_PACKET, SHORTEST_PACKET, addresses, payload_bytes, wire_bytes,
+};
 use serde::{Deserialize, Serialize};
 
 /// Events of hosts and switches, and what they do.
@@ -27,6 +31,7 @@ mod state;
 
 use advance::Side;
 use lanes::Datelines;
+pub use lanes::lanes_needed;
 use port::Port;
 pub use port::PortFigures;
 pub use state::{LosslessState, RestoreError};
@@ -63,6 +68,9 @@ pub struct Arrival {
     pub packet: Vec<u8>,
 }
 
+/// The bytes on a link of the largest packet.
+pub const LONGEST_ON_LINK: u64 = wire_bytes(LONGEST_PACKET);
+
 /// More than the links of any path, in picoseconds.
 const MOST_ROUNDING: Span = Span::from_ps(256);
 
@@ -93,7 +101,7 @@ impl Hop {
 }
 
 /// A path's links, in order.
-type Path = Rc<[Hop]>;
+type Path = Arc<[Hop]>;
 
 /// The link that a host's own packets come from.
 const OWN: u32 = u32::MAX;
@@ -157,7 +165,8 @@ impl Lossless {
         flow: Flow,
     ) -> Result<Self, RoutingError> {
         let mut paths = Paths::new(&topology, routes)?;
-        let datelines = Datelines::new(&topology, &mut paths, flow.lanes);
+        let is_by_switch = routes.routing == Routing::Shortest;
+        let datelines = Datelines::new(&topology, &mut paths, is_by_switch, flow.lanes);
         let through = topology
             .switches()
             .iter()

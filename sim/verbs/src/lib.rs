@@ -32,7 +32,7 @@ pub const SHORTEST_PACKET: usize = LRH + BTH + 4 + ICRC;
 pub const FIRST_MULTICAST: u16 = 0xc000;
 
 /// Bytes on a link of a packet of `length` bytes.
-pub fn wire_bytes(length: usize) -> u64 {
+pub const fn wire_bytes(length: usize) -> u64 {
     length as u64 + VCRC
 }
 

@@ -2,6 +2,8 @@
 
 use belljar_tests::{Dir, Outcome, Scenario};
 
+use crate::mpirun::compiled;
+
 const RECIPE: &str = "bookworm-infiniband";
 
 /// Nodes with cards that run a script.
@@ -157,6 +159,57 @@ fn threads_hosts_and_interruptions_change_no_byte() {
     whole.assert_same(&dir.resume("parts", &apart));
 }
 
+/// Each rank sends to the second next in a ring. The first packets of all occupy all buffers, and each needs the next one.
+const SHIFT: &str = r#"#include <mpi.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    int rank, size, bytes = 4 << 20;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    char *out = calloc(bytes, 1), *in = malloc(bytes);
+    for (int round = 0; round < 5; round++) {
+        MPI_Sendrecv(out, bytes, MPI_BYTE, (rank + 2) % size, 0, in, bytes, MPI_BYTE,
+                     (rank + size - 2) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+}
+"#;
+
+/// The routes of a ring need two virtual lanes. With one, and buffers of one packet, the run ends with the circle of links.
+#[test]
+fn links_that_wait_for_each_other_are_named() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "shift", SHIFT, &["-O1"]) {
+        return;
+    }
+    let command =
+        "export UCX_RC_PATH_MTU=4096 UCX_UD_PATH_MTU=4096; mpiexec.hydra -n 5 -ppn 1 /root/shift";
+    let scenario = Scenario::new(5, command)
+        .on(RECIPE)
+        .working("files = { shift = \"shift\" }")
+        .with("[infiniband]\nspeed = \"EDR\"\ntopology = \"torus\"\ndimensions = [5]\nlanes = 1\nbuffer = \"5 KiB\"");
+    let run = dir.run(&scenario, "run", &[]);
+    assert_ne!(run.code, Some(0), "{}", run.stderr);
+    let circle = (0..5).map(|at| format!("switch{at}-switch{} up (virtual lane 0)", (at + 1) % 5));
+    let circle: Vec<String> = circle.collect();
+    let verdict = format!(
+        "no rank can proceed: packets of the InfiniBand network wait for ever, as links wait for each other's credits in a circle: {};",
+        circle.join(", ")
+    );
+    assert!(run.stderr.contains(&verdict), "{}", run.stderr);
+    let folder = run.incomplete();
+    let read = |name| std::fs::read_to_string(folder.join(name)).expect("a file of the run");
+    let warning = "has 1 virtual lane, and its routes need 2";
+    assert!(read("summary.json").contains(warning));
+    let links = read("links-ib.csv");
+    let waits = |link: &str| number(&links.replace(',', " "), link, 0);
+    assert!(waits("host0-switch0 up") > 0.0, "{links}");
+    assert!(waits("host0-switch0 down") == 0.0, "{links}");
+}
+
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     let Some(dir) = Dir::new() else { return };
@@ -177,6 +230,12 @@ fn what_cannot_be_is_refused_by_name() {
         ),
         (&format!("{edr}routing = \"ecmp\""), "infiniband.routing"),
         (&format!("{edr}ports = 4"), "infiniband"),
+        (&format!("{edr}lanes = 16"), "infiniband.lanes"),
+        (&format!("{edr}buffer = \"4 KiB\""), "infiniband.buffer"),
+        (
+            &format!("{edr}lanes = 3\nbuffer = \"12 KiB\""),
+            "12 KiB for 3 virtual lanes",
+        ),
         (&format!("engine = \"kvm\"\n{edr}"), "infiniband"),
     ] {
         let error = refused(more);

@@ -9,6 +9,7 @@ use belljar_sim::Time;
 use belljar_trace::LostProcess;
 
 use super::{Run, RunError};
+use crate::results::infiniband;
 use crate::run::ending::Ending;
 use crate::run::recorder::LeftOver;
 use crate::run::stuck::{StuckWatch, WaitingThreads};
@@ -75,7 +76,10 @@ impl Run {
         let Some(mut watch) = self.stuck_watch.take() else {
             return Ok(None);
         };
-        let verdict = self.stuck_ranks(&mut watch, at);
+        let verdict = match self.deadlock_of_network(&mut watch, at) {
+            Some(verdict) => Ok(Some(verdict)),
+            None => self.stuck_ranks(&mut watch, at),
+        };
         let is_quiet = watch.is_quiet(at, self.last_change());
         watch.go_on(at, is_quiet, &self.closing);
         self.stuck_watch = Some(watch);
@@ -83,6 +87,16 @@ impl Run {
             self.closing.end_at(at);
             Ending::Stuck(verdict)
         }))
+    }
+
+    /// The verdict, if no call begins or ends and links of the InfiniBand network wait for each other.
+    fn deadlock_of_network(&self, watch: &mut StuckWatch, at: Time) -> Option<String> {
+        let is_quiet = watch.is_quiet(at, self.last_change());
+        let network = self.infiniband.as_ref().filter(|_| is_quiet)?;
+        let circle = infiniband::circle(network)?;
+        Some(format!(
+            "packets of the InfiniBand network wait for ever, {circle}"
+        ))
     }
 
     /// The verdict, if no rank can proceed and nothing can wake one.

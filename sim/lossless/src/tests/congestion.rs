@@ -127,7 +127,7 @@ fn a_ring_with_one_lane_names_its_circle_and_with_two_all_packets_arrive() {
 #[test]
 fn two_lanes_are_enough_for_a_torus_with_routing_by_dimensions() {
     let mut fabric = torus(&[5, 5], 2);
-    assert_eq!(fabric.datelines.needed(), 2);
+    assert_eq!(lanes_needed(fabric.topology(), &Routes::default()), Ok(2));
     for from in 0..25 {
         for to in (0..25).filter(|to| *to != from) {
             burst(&mut fabric, from, to, 10);
@@ -139,6 +139,6 @@ fn two_lanes_are_enough_for_a_torus_with_routing_by_dimensions() {
 
 #[test]
 fn trees_need_one_lane() {
-    let flow = Flow { lanes: 4, ..FLOW };
-    assert_eq!(tree_with(flow).datelines.needed(), 1);
+    let fabric = tree_with(Flow { lanes: 4, ..FLOW });
+    assert_eq!(lanes_needed(fabric.topology(), &Routes::default()), Ok(1));
 }
