@@ -4,7 +4,7 @@
 //! general. The costs that shorten it bound the run; parts may overlap, so they do not add up to the whole. Used by `belljar replay`.
 
 use belljar_fabric::{LinkSpec, SwitchSpec, Topology};
-use belljar_networks::Parameters;
+use belljar_networks::{Cards, InfinibandModel, Parameters};
 use belljar_program::Program;
 use belljar_sim::Span;
 use serde::Serialize;
@@ -86,11 +86,11 @@ fn lacking(setting: &Setting, cost: Cost) -> Setting {
     let setting = setting.clone();
     match cost {
         Cost::Latency => Setting {
-            network: changed(setting.network, no_latency, no_delay),
+            network: changed(setting.network, no_latency, no_delay, at_once),
             ..setting
         },
         Cost::Bandwidth => Setting {
-            network: changed(setting.network, unlimited, |switch| switch),
+            network: changed(setting.network, unlimited, |switch| switch, no_bus),
             ..setting
         },
         Cost::Messages => Setting {
@@ -118,6 +118,23 @@ fn no_delay(switch: SwitchSpec) -> SwitchSpec {
     }
 }
 
+fn at_once(cards: Cards) -> Cards {
+    Cards {
+        send: Span::ZERO,
+        receive: Span::ZERO,
+        answer: Span::ZERO,
+        fetch: Span::ZERO,
+        ..cards
+    }
+}
+
+fn no_bus(cards: Cards) -> Cards {
+    Cards {
+        bus: UNLIMITED,
+        ..cards
+    }
+}
+
 fn unlimited(link: LinkSpec) -> LinkSpec {
     LinkSpec {
         bandwidth: UNLIMITED,
@@ -129,11 +146,17 @@ fn changed(
     network: NetworkModel,
     link: impl Fn(LinkSpec) -> LinkSpec,
     switch: impl Fn(SwitchSpec) -> SwitchSpec,
+    cards: impl Fn(Cards) -> Cards,
 ) -> NetworkModel {
     let of = |topology: Topology| topology.with_links(&link).with_switches(&switch);
     match network {
         NetworkModel::Packet(topology, settings) => NetworkModel::Packet(of(topology), settings),
         NetworkModel::Flow(topology, settings) => NetworkModel::Flow(of(topology), settings),
+        NetworkModel::Infiniband(model) => NetworkModel::Infiniband(Box::new(InfinibandModel {
+            topology: of(model.topology),
+            cards: cards(model.cards),
+            ..*model
+        })),
         NetworkModel::LogGops(hosts, parameters) => {
             let of = link(LinkSpec {
                 bandwidth: parameters.bandwidth,

@@ -31,6 +31,8 @@ pub struct Outcome {
     pub stuck: Vec<Stuck>,
     /// The load of links, the busiest first; empty if the network has no links.
     pub links: Vec<LinkLoad>,
+    /// Links that wait for each other in a circle, so that no message over them arrives; empty if there are none.
+    pub blocked: Vec<String>,
     /// Number of messages, including the library's own.
     pub messages: u64,
     /// True if it was interrupted: all figures are of the calls that had returned by then.
@@ -151,6 +153,7 @@ impl Outcome {
                 .chain(program.unfinished.iter().map(unfinished))
                 .collect(),
             links,
+            blocked: played.network.blocked().unwrap_or_default(),
             messages: played.messages,
             broken_off: played.broken_off,
             as_traced: false,

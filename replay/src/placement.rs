@@ -15,7 +15,7 @@ use belljar_sim::{Random, Seed};
 use serde::Serialize;
 
 use crate::calibration::Calibration;
-use crate::replay::{NetworkModel, ReplayError, Setting, replay};
+use crate::replay::{ReplayError, Setting, replay};
 use methods::Ground;
 use traffic::Traffic;
 
@@ -91,11 +91,7 @@ pub fn search(
     effort: Effort,
     mut each: impl FnMut(),
 ) -> Result<Vec<Placement>, ReplayError> {
-    let (NetworkModel::Packet(topology, settings) | NetworkModel::Flow(topology, settings)) =
-        &setting.network
-    else {
-        return Err(ReplayError::NoPlaces);
-    };
+    let (topology, routes) = setting.network.paths().ok_or(ReplayError::NoPlaces)?;
     let processes = program.processes.len();
     let slots = u64::from(topology.hosts()) * u64::from(effort.slots);
     if slots < processes as u64 {
@@ -104,7 +100,7 @@ pub fn search(
     if processes == 0 {
         return Err(ReplayError::NoCalls);
     }
-    let latencies = Latencies::new(topology.clone(), &settings.routes())?;
+    let latencies = Latencies::new(topology.clone(), &routes)?;
     let traffic = Traffic::of(program);
     let mut ground = Ground::new(&traffic, latencies, topology.hosts(), effort.slots);
     let made = [

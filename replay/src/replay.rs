@@ -3,8 +3,11 @@
 //! `calibrate` finds the time of each call that hosts' costs and the traced network do not explain; `replay` plays the program with these residuals on any network. Used
 //! by `belljar replay`.
 
-use belljar_fabric::{RoutingError, Settings, Topology};
-use belljar_networks::{FlowNetwork, LogGops, MOST_BYTES, Network, PacketNetwork, Parameters};
+use belljar_fabric::{Routes, RoutingError, Settings, Topology};
+use belljar_networks::{
+    FlowNetwork, InfinibandModel, InfinibandNetwork, LogGops, MOST_BYTES, Network, PacketNetwork,
+    Parameters,
+};
 use belljar_program::{Operation, Participation, Program};
 use belljar_sim::Frequency;
 
@@ -22,6 +25,8 @@ pub enum NetworkModel {
     Flow(Topology, Settings),
     /// Formulas, for this many hosts.
     LogGops(u32, Parameters),
+    /// Packets of InfiniBand cards.
+    Infiniband(Box<InfinibandModel>),
 }
 
 impl NetworkModel {
@@ -30,19 +35,29 @@ impl NetworkModel {
         match self {
             Self::Packet(topology, _) | Self::Flow(topology, _) => topology.hosts(),
             Self::LogGops(hosts, _) => *hosts,
+            Self::Infiniband(model) => model.topology.hosts(),
+        }
+    }
+
+    /// Returns the topology and the routes; `None` if the model does not distinguish hosts.
+    pub fn paths(&self) -> Option<(&Topology, Routes)> {
+        match self {
+            Self::Packet(topology, settings) | Self::Flow(topology, settings) => {
+                Some((topology, settings.routes()))
+            }
+            Self::Infiniband(model) => Some((&model.topology, model.routes())),
+            Self::LogGops(..) => None,
         }
     }
 
     /// Returns the bits per second of a host's link.
     fn bandwidth_of(&self, host: u32) -> u64 {
-        match self {
-            Self::Packet(topology, _) | Self::Flow(topology, _) => {
-                topology.links()[topology.link_of(host) as usize]
-                    .spec
-                    .bandwidth
-            }
-            Self::LogGops(_, parameters) => parameters.bandwidth,
+        if let Self::LogGops(_, parameters) = self {
+            return parameters.bandwidth;
         }
+        let link =
+            |(topology, _): (&Topology, _)| topology.links()[topology.link_of(host) as usize].spec;
+        self.paths().map(link).map_or(0, |spec| spec.bandwidth)
     }
 }
 
@@ -209,6 +224,7 @@ pub(crate) fn engine<'p, 'r>(
         NetworkModel::LogGops(hosts, parameters) => {
             Box::new(LogGops::new(*hosts, *parameters, paces))
         }
+        NetworkModel::Infiniband(model) => Box::new(InfinibandNetwork::new(model, paces)?),
     };
     let place = (setting.hosts.as_slice(), setting.scale);
     Ok(Engine::new(

@@ -25,8 +25,8 @@ use crate::packages::{self, BUILD, TEST};
 use crate::shell;
 use compare::errors;
 use networks::{NETWORKS, Network};
-use page::{ValidationRow, page};
-use programs::{ValidatedProgram, programs};
+use page::{ValidationRow, page, page_with_cards};
+use programs::{ValidatedProgram, programs, with_cards};
 
 /// Programs to validate.
 #[derive(clap::Args)]
@@ -36,6 +36,9 @@ pub(crate) struct ValidateArguments {
     /// The table is printed, and the page does not change.
     #[arg(long)]
     only: Option<String>,
+    /// Run on nodes with InfiniBand cards, and write `docs/accuracy-infiniband.md`.
+    #[arg(long)]
+    infiniband: bool,
     /// Command to validate; built when absent.
     #[arg(long, value_name = "FILE")]
     belljar: Option<PathBuf>,
@@ -51,7 +54,11 @@ pub(crate) fn run(arguments: &ValidateArguments) -> Result<()> {
         None => shell::build_belljar(shell::BuildProfile::Release)?,
     };
     let belljar = binary.to_str().context("the command's path is not text")?;
-    for image in ["mpich", "gromacs"] {
+    let images: &[&str] = match arguments.infiniband {
+        true => &["infiniband"],
+        false => &["mpich", "gromacs"],
+    };
+    for image in images {
         let recipe = format!("images/bookworm-{image}.toml");
         shell::run(belljar, &["image", "build", "--keep-lock", &recipe])?;
     }
@@ -70,7 +77,11 @@ pub(crate) fn run(arguments: &ValidateArguments) -> Result<()> {
             .is_none_or(|only| name.contains(only))
     };
     let mut rows = Vec::new();
-    for program in programs(&kernels, &patterns) {
+    let all = match arguments.infiniband {
+        true => with_cards(&kernels, &patterns),
+        false => programs(&kernels, &patterns),
+    };
+    for program in all {
         if wanted(&program.name) {
             rows.extend(validate(belljar, &folder, &program)?);
         }
@@ -78,10 +89,13 @@ pub(crate) fn run(arguments: &ValidateArguments) -> Result<()> {
     if rows.is_empty() {
         bail!("no program has {:?} in its name", arguments.only);
     }
-    let page = page(&rows);
+    let (page, file) = match arguments.infiniband {
+        true => (page_with_cards(&rows), "docs/accuracy-infiniband.md"),
+        false => (page(&rows), "docs/accuracy.md"),
+    };
     print!("{page}");
     if arguments.only.is_none() {
-        fs::write(crate::root().join("docs/accuracy.md"), page)?;
+        fs::write(crate::root().join(file), page)?;
     }
     Ok(())
 }

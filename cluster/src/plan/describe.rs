@@ -50,7 +50,7 @@ impl fmt::Display for Plan {
         );
         f.write_str(&network)?;
         if let Some(infiniband) = &self.infiniband {
-            writeln!(f, "infiniband {}", infiniband.words)?;
+            f.write_str(&infiniband.line())?;
         }
         f.write_str(&self.describe_background())?;
         for &link in &self.pcap {

@@ -34,12 +34,13 @@ pub struct InfinibandPlan {
     /// Its routes.
     pub routes: Routes,
     /// Delays of the cards.
-    delays: Delays,
-    flow: Flow,
+    pub delays: Delays,
+    /// Buffers and virtual lanes.
+    pub flow: Flow,
     speed: SpeedName,
     rate: u64,
     /// Doubts about the network, for users.
-    warnings: Vec<String>,
+    pub warnings: Vec<String>,
     /// The least time from one node to another.
     lookahead: Span,
     /// In words.
@@ -57,10 +58,27 @@ impl InfinibandPlan {
         engine: Engine,
         images: &[ImagePlan],
     ) -> Result<Option<Self>, PlanError> {
+        if scenario.infiniband.is_some() {
+            check_engine(scenario, engine)?;
+        }
+        let plan = Self::of_network(scenario, folder)?;
+        if plan.is_some() {
+            Self::check_images(images)?;
+        }
+        Ok(plan)
+    }
+
+    /// The same without a look at images.
+    ///
+    /// # Errors
+    /// If the network is invalid.
+    pub(super) fn of_network(
+        scenario: &Scenario,
+        folder: &Path,
+    ) -> Result<Option<Self>, PlanError> {
         let Some(table) = &scenario.infiniband else {
             return Ok(None);
         };
-        check_engine(scenario, engine)?;
         let delays = Delays {
             send: table.card.send.0,
             receive: table.card.receive.0,
@@ -100,7 +118,6 @@ impl InfinibandPlan {
         let network = plan.network();
         let network = network.map_err(|error| PlanError::Infiniband(NetworkError::from(error)))?;
         plan.lookahead = network.distances().nearest(0);
-        Self::check_images(images)?;
         Ok(Some(plan))
     }
 
@@ -112,6 +129,11 @@ impl InfinibandPlan {
             }),
             None => Ok(()),
         }
+    }
+
+    /// The line of a plan about it.
+    pub(super) fn line(&self) -> String {
+        format!("infiniband {}\n", self.words)
     }
 
     /// The network at time zero.

@@ -28,6 +28,11 @@ pub trait Network {
     /// already known, that is returned, and [`advance`](Self::advance) does not report it.
     fn send(&mut self, time: Time, message: Message) -> Option<Time>;
 
+    /// The same for a message that the sender's card sends by itself, in answer to another card's request to read its host's memory.
+    fn answer(&mut self, time: Time, message: Message) -> Option<Time> {
+        self.send(time, message)
+    }
+
     /// Returns the time of the network's next event, if there is one.
     fn next_time(&self) -> Option<Time>;
 
@@ -43,6 +48,11 @@ pub trait Network {
 
     /// Returns the load of links that carried anything until `until`, the present time or later.
     fn loads(&self, until: Time) -> Vec<LinkLoad>;
+
+    /// Returns the links that wait for each other in a circle, so that no message over them arrives.
+    fn blocked(&self) -> Option<Vec<String>> {
+        None
+    }
 
     /// Returns the mutable state between two events, at `now`, if the model can be saved.
     fn saved(&self, _now: Time) -> Option<NetworkState> {

@@ -8,18 +8,27 @@ use std::collections::BTreeSet;
 use belljar_fabric::Endpoint;
 use belljar_sim::{EventKey, EventQueue, Span, Time};
 
-use crate::{Arrival, Hop, Lossless, Path, Transit, before};
+use crate::{Arrival, Hop, Lossless, Parcel, Path, Transit, before};
 
 /// Events that have not been handled.
-#[derive(Debug, Default)]
-pub(crate) struct Side {
+#[derive(Debug)]
+pub(crate) struct Side<P> {
     /// Packets, at the time at which they are ready for a link.
-    pub(crate) ready: EventQueue<Transit>,
+    pub(crate) ready: EventQueue<Transit<P>>,
     /// Ports that try to send. At equal times after packets, so that all of these take part.
     pub(crate) attempts: BTreeSet<(Time, u32)>,
 }
 
-impl Side {
+impl<P> Default for Side<P> {
+    fn default() -> Self {
+        Self {
+            ready: EventQueue::new(),
+            attempts: BTreeSet::new(),
+        }
+    }
+}
+
+impl<P> Side<P> {
     /// The time of the first event.
     pub(crate) fn next_time(&self) -> Option<Time> {
         let attempt = self.attempts.first().map(|(time, _)| *time);
@@ -27,10 +36,10 @@ impl Side {
     }
 }
 
-impl Lossless {
+impl<P: Parcel> Lossless<P> {
     /// Handles all events that no action of a host from `end` minus the least cable on can precede. Returns arrivals, for each host
     /// in order of time.
-    pub fn advance(&mut self, end: Time) -> Vec<Arrival> {
+    pub fn advance(&mut self, end: Time) -> Vec<Arrival<P>> {
         let mut arrivals = Vec::new();
         let ends = [
             before(end, self.cable) + self.delays.before,
@@ -53,7 +62,7 @@ impl Lossless {
     }
 
     /// Handles the first event of hosts or of switches.
-    fn step(&mut self, of_hosts: bool, arrivals: &mut Vec<Arrival>) {
+    fn step(&mut self, of_hosts: bool, arrivals: &mut Vec<Arrival<P>>) {
         let side = match of_hosts {
             true => &mut self.hosts,
             false => &mut self.switches,
@@ -69,7 +78,7 @@ impl Lossless {
     }
 
     /// A packet is ready for its next link.
-    fn wait(&mut self, now: Time, mut transit: Transit) {
+    fn wait(&mut self, now: Time, mut transit: Transit<P>) {
         let path = self.path(transit.from, transit.to);
         let Some(hop) = path.get(transit.hop) else {
             self.unroutable += 1;
@@ -103,7 +112,7 @@ impl Lossless {
     }
 
     /// Puts a packet on a link if its wire is idle and a packet has credits.
-    fn try_to_send(&mut self, now: Time, number: u32, arrivals: &mut Vec<Arrival>) {
+    fn try_to_send(&mut self, now: Time, number: u32, arrivals: &mut Vec<Arrival<P>>) {
         let Some(transit) = self.ports[number as usize].take(now) else {
             self.plan_attempt(number);
             return;
@@ -141,7 +150,7 @@ impl Lossless {
     }
 
     /// A packet whose first bit leaves `number` at `start` comes through the switch behind.
-    fn pass(&mut self, start: Time, mut transit: Transit, number: u32, next: Hop) {
+    fn pass(&mut self, start: Time, mut transit: Transit<P>, number: u32, next: Hop) {
         let links = self.topology.links();
         let link = &links[number as usize / 2];
         let through = match link.ends[1 - number as usize % 2] {
@@ -166,9 +175,9 @@ impl Lossless {
     }
 
     /// A packet's last bit is at its host at `end`; the card writes it behind the ones before.
-    fn arrive(&mut self, end: Time, transit: Transit) -> Arrival {
+    fn arrive(&mut self, end: Time, transit: Transit<P>) -> Arrival<P> {
         let written = &mut self.written[transit.to as usize];
-        let data = Span::of_transfer(transit.packet.len() as u64, self.delays.bus);
+        let data = Span::of_transfer(transit.packet.length() as u64, self.delays.bus);
         *written = (end + self.delays.after).max(*written) + data;
         Arrival {
             time: *written,

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_fabric::{Direction, LinkId};
 
-use crate::Lossless;
+use crate::{Lossless, Parcel};
 
 /// A lane of a port.
 type Channel = (u32, u8);
 
-impl Lossless {
+impl<P: Parcel> Lossless<P> {
     /// Links that wait for each other's credits in a circle and will never get them, in the order of waiting; none if every packet
     /// will arrive. Each entry has the virtual lane.
     pub fn circle(&self) -> Option<Vec<(LinkId, Direction, u8)>> {
@@ -50,7 +50,8 @@ impl Lossless {
             let (number, lane) = *channel;
             let port = &self.ports[number as usize];
             let of_lane = &port.lanes[usize::from(lane)];
-            let used = self.flow.buffer.saturating_sub(of_lane.credits);
+            let coming: u64 = of_lane.returns.values().sum();
+            let used = self.flow.buffer.saturating_sub(of_lane.credits + coming);
             let is_blocked = !of_lane.waiting.is_empty() && port.attempt.is_none();
             is_blocked && held.get(channel) == Some(&used)
         });

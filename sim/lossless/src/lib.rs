@@ -57,19 +57,64 @@ pub struct Flow {
     pub lanes: u8,
 }
 
+/// Whom a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// The host of this number.
+    Host(u32),
+    /// All other hosts: the members of a multicast group.
+    Others,
+}
+
+/// What the fabric carries: the bytes of packets, or descriptions of them.
+pub trait Parcel: Clone {
+    /// Whom it is for; `None` if it has no valid address.
+    fn destination(&self) -> Option<Destination>;
+
+    /// Its bytes without the link's own checksum.
+    fn length(&self) -> usize;
+
+    /// Bytes of data.
+    fn payload(&self) -> usize;
+}
+
+impl Parcel for Vec<u8> {
+    fn destination(&self) -> Option<Destination> {
+        let (to, _) = addresses(self)?;
+        match to {
+            0 => None,
+            FIRST_MULTICAST..=0xfffe => Some(Destination::Others),
+            to => Some(Destination::Host(u32::from(to - 1))),
+        }
+    }
+
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn payload(&self) -> usize {
+        payload_bytes(self).unwrap_or_default()
+    }
+}
+
 /// A packet's arrival at a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct Arrival<P = Vec<u8>> {
     /// The time of its effect.
     pub time: Time,
     /// The host.
     pub host: u32,
     /// The packet.
-    pub packet: Vec<u8>,
+    pub packet: P,
 }
 
 /// The bytes on a link of the largest packet.
 pub const LONGEST_ON_LINK: u64 = wire_bytes(LONGEST_PACKET);
+
+/// The bytes on a link of a packet of `length` bytes.
+pub const fn on_link(length: usize) -> u64 {
+    wire_bytes(length)
+}
 
 /// More than the links of any path, in picoseconds.
 const MOST_ROUNDING: Span = Span::from_ps(256);
@@ -108,7 +153,7 @@ const OWN: u32 = u32::MAX;
 
 /// A packet in transit.
 #[derive(Clone, Debug)]
-struct Transit {
+struct Transit<P> {
     from: u32,
     to: u32,
     /// Index in the path of the link that it takes next.
@@ -119,18 +164,18 @@ struct Transit {
     input: u32,
     /// When it was ready for this link.
     ready: Time,
-    packet: Vec<u8>,
+    packet: P,
 }
 
-impl Transit {
+impl<P: Parcel> Transit<P> {
     /// Its bytes on a link.
     fn length(&self) -> u64 {
-        wire_bytes(self.packet.len())
+        wire_bytes(self.packet.length())
     }
 }
 
 /// A topology in operation. Host `n` has local identifier `n` + 1.
-pub struct Lossless {
+pub struct Lossless<P = Vec<u8>> {
     topology: Topology,
     paths: Paths,
     known: BTreeMap<(u32, u32), Path>,
@@ -141,19 +186,19 @@ pub struct Lossless {
     lead: Span,
     cable: Span,
     /// Two for each link, by direction.
-    ports: Vec<Port>,
+    ports: Vec<Port<P>>,
     /// For each host, when its card has written all packets so far.
     written: Vec<Time>,
     /// Events of hosts: packets that they send, and attempts of their links.
-    hosts: Side,
+    hosts: Side<P>,
     /// Events of switches: packets whose head is through, and attempts of their links.
-    switches: Side,
+    switches: Side<P>,
     unroutable: u64,
     /// By sender and receiver.
     traffic: BTreeMap<(u32, u32), PairTraffic>,
 }
 
-impl Lossless {
+impl<P: Parcel> Lossless<P> {
     /// Starts a topology at time zero.
     ///
     /// # Errors
@@ -179,7 +224,9 @@ impl Lossless {
             delays,
             lead: delays.before + through.unwrap_or(Span::ZERO),
             cable: cable.unwrap_or(Span::ZERO),
-            ports: vec![Port::new(flow.lanes, flow.buffer); topology.links().len() * 2],
+            ports: (0..topology.links().len() * 2)
+                .map(|_| Port::new(flow.lanes, flow.buffer))
+                .collect(),
             datelines,
             flow,
             written: vec![Time::ZERO; topology.hosts() as usize],
@@ -221,7 +268,7 @@ impl Lossless {
     /// Figures of each link, by direction.
     pub fn figures(&self) -> Vec<[PortFigures; 2]> {
         let (links, _) = self.ports.as_chunks::<2>();
-        let of = |ports: &[Port; 2]| ports.each_ref().map(|port| port.figures);
+        let of = |ports: &[Port<P>; 2]| ports.each_ref().map(|port| port.figures);
         links.iter().map(of).collect()
     }
 
@@ -237,12 +284,12 @@ impl Lossless {
 
     /// `host` sends a packet, which is ready for its link at `time`; `sequence` counts the host's packets. Packets of one time leave
     /// in this order. Packets for a multicast group go to all other hosts, one after the other.
-    pub fn send(&mut self, time: Time, host: u32, sequence: u64, packet: Vec<u8>) {
+    pub fn send(&mut self, time: Time, host: u32, sequence: u64, packet: P) {
         let hosts = self.topology.hosts();
-        let (to, _) = addresses(&packet).unwrap_or_default();
-        let copies: Vec<u32> = match to {
-            FIRST_MULTICAST..=0xfffe => (0..hosts).filter(|other| *other != host).collect(),
-            to => vec![u32::from(to.wrapping_sub(1))],
+        let copies: Vec<u32> = match packet.destination() {
+            Some(Destination::Others) => (0..hosts).filter(|other| *other != host).collect(),
+            Some(Destination::Host(to)) => vec![to],
+            None => vec![OWN],
         };
         let packets = std::iter::repeat_n(packet, copies.len());
         for ((copy, to), packet) in (0..).zip(copies).zip(packets) {
@@ -252,8 +299,8 @@ impl Lossless {
             }
             let traffic = self.traffic.entry((host, to)).or_default();
             traffic.packets += 1;
-            traffic.bytes += wire_bytes(packet.len());
-            traffic.payload += payload_bytes(&packet).unwrap_or_default() as u64;
+            traffic.bytes += wire_bytes(packet.length());
+            traffic.payload += packet.payload() as u64;
             let key = EventKey {
                 time,
                 kind: 0,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::Transit;
+use crate::{Parcel, Transit};
 
 /// Figures of one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,8 +23,8 @@ pub struct PortFigures {
 }
 
 /// The sending side of a link.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Port {
+#[derive(Clone, Debug)]
+pub(crate) struct Port<P> {
     /// Time at which the wire becomes idle.
     pub(crate) free_at: Time,
     /// Time since which packets wait without a break, or later if the wire was busy then.
@@ -34,26 +34,26 @@ pub(crate) struct Port {
     /// When the port next tries to send. Also in the fabric's set of attempts.
     pub(crate) attempt: Option<Time>,
     /// For each lane.
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<Lane<P>>,
     /// The lane that sent last.
     pub(crate) last: u8,
     pub(crate) figures: PortFigures,
 }
 
 /// One virtual lane of a port.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lane {
+#[derive(Clone, Debug)]
+pub(crate) struct Lane<P> {
     /// Bytes of the far buffer that are free.
     pub(crate) credits: u64,
     /// Bytes that become free, by the time at which the port learns of it.
     pub(crate) returns: BTreeMap<Time, u64>,
     /// Packets that are ready, by the link that they came from: one queue for each, so that a packet waits only for its own output.
-    pub(crate) waiting: BTreeMap<u32, VecDeque<Transit>>,
+    pub(crate) waiting: BTreeMap<u32, VecDeque<Transit<P>>>,
     /// The link whose packet left last.
     pub(crate) last: u32,
 }
 
-impl Lane {
+impl<P: Parcel> Lane<P> {
     /// The link whose turn it is, of those with packets.
     fn turn(&self) -> Option<u32> {
         let after = self.waiting.range(self.last.saturating_add(1)..).next();
@@ -79,7 +79,7 @@ impl Lane {
     }
 
     /// Takes the packet whose turn it is, with its credits.
-    fn take(&mut self) -> Option<Transit> {
+    fn take(&mut self) -> Option<Transit<P>> {
         let from = self.turn()?;
         let queue = self.waiting.get_mut(&from)?;
         let transit = queue.pop_front()?;
@@ -92,16 +92,23 @@ impl Lane {
     }
 }
 
-impl Port {
+impl<P: Parcel> Port<P> {
     /// An idle port with this many lanes, before a buffer of this many bytes for each of them.
     pub(crate) fn new(lanes: u8, buffer: u64) -> Self {
-        let lane = Lane {
+        let lane = |_| Lane {
             credits: buffer,
-            ..Lane::default()
+            returns: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            last: 0,
         };
         Self {
-            lanes: vec![lane; usize::from(lanes)],
-            ..Self::default()
+            free_at: Time::ZERO,
+            since: Time::ZERO,
+            now: Time::ZERO,
+            attempt: None,
+            lanes: (0..lanes).map(lane).collect(),
+            last: 0,
+            figures: PortFigures::default(),
         }
     }
 
@@ -111,7 +118,7 @@ impl Port {
     }
 
     /// Adds a packet that is ready at `now`.
-    pub(crate) fn wait(&mut self, now: Time, transit: Transit) {
+    pub(crate) fn wait(&mut self, now: Time, transit: Transit<P>) {
         self.now = now;
         if !self.is_waiting() {
             self.since = now.max(self.free_at);
@@ -138,7 +145,7 @@ impl Port {
     }
 
     /// Takes the packet that leaves at `now`, if one has its credits: lanes take turns, and the links of a lane.
-    pub(crate) fn take(&mut self, now: Time) -> Option<Transit> {
+    pub(crate) fn take(&mut self, now: Time) -> Option<Transit<P>> {
         self.now = now;
         for lane in &mut self.lanes {
             while let Some(entry) = lane.returns.first_entry()

@@ -9,43 +9,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::advance::Side;
 use crate::port::{Lane, Port, PortFigures};
-use crate::{Lossless, OWN, PairTraffic, Transit};
+use crate::{Lossless, OWN, PairTraffic, Parcel, Transit};
 
 /// The saved state of a fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LosslessState {
-    ports: Vec<SavedPort>,
+pub struct LosslessState<P = Vec<u8>> {
+    ports: Vec<SavedPort<P>>,
     written: Vec<Time>,
     /// Packets of hosts that are not ready yet, and those of switches.
-    coming: [Vec<SavedTransit>; 2],
+    coming: [Vec<SavedTransit<P>>; 2],
     unroutable: u64,
     traffic: BTreeMap<(u32, u32), PairTraffic>,
 }
 
 /// A port without its packets, and these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct SavedPort {
+struct SavedPort<P> {
     free_at: Time,
     since: Time,
     now: Time,
     attempt: Option<Time>,
-    lanes: Vec<SavedLane>,
+    lanes: Vec<SavedLane<P>>,
     last: u8,
     figures: PortFigures,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct SavedLane {
+struct SavedLane<P> {
     credits: u64,
     returns: BTreeMap<Time, u64>,
     /// In the order in which they wait behind each input.
-    waiting: Vec<SavedTransit>,
+    waiting: Vec<SavedTransit<P>>,
     last: u32,
 }
 
 /// A packet in transit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct SavedTransit {
+struct SavedTransit<P> {
     /// Time, source and sequence number of its event; zero while it waits.
     key: (Time, u32, u64),
     ends: (u32, u32),
@@ -53,7 +53,7 @@ struct SavedTransit {
     lane: u8,
     input: u32,
     ready: Time,
-    packet: Vec<u8>,
+    packet: P,
 }
 
 /// A state that belongs to another topology.
@@ -68,9 +68,9 @@ impl std::fmt::Display for RestoreError {
 
 impl std::error::Error for RestoreError {}
 
-impl Lossless {
+impl<P: Parcel> Lossless<P> {
     /// The state of packets and links.
-    pub fn save(&self) -> LosslessState {
+    pub fn save(&self) -> LosslessState<P> {
         LosslessState {
             ports: self.ports.iter().map(SavedPort::of).collect(),
             written: self.written.clone(),
@@ -84,7 +84,7 @@ impl Lossless {
     ///
     /// # Errors
     /// If the state does not fit it.
-    pub fn restore(&mut self, state: LosslessState) -> Result<(), RestoreError> {
+    pub fn restore(&mut self, state: LosslessState<P>) -> Result<(), RestoreError> {
         let is_like = state.ports.len() == self.ports.len()
             && state.written.len() == self.written.len()
             && state.ports.iter().all(|port| self.fits(port));
@@ -115,9 +115,9 @@ impl Lossless {
     }
 
     /// Whether a port has the lanes and at most the credits of this fabric.
-    fn fits(&self, port: &SavedPort) -> bool {
+    fn fits(&self, port: &SavedPort<P>) -> bool {
         let buffer = self.flow.buffer;
-        let in_buffer = |lane: &SavedLane| {
+        let in_buffer = |lane: &SavedLane<P>| {
             let all = lane
                 .returns
                 .values()
@@ -130,7 +130,7 @@ impl Lossless {
     }
 
     /// Whether a packet is on a link of its path.
-    fn is_possible(&mut self, transit: &SavedTransit) -> bool {
+    fn is_possible(&mut self, transit: &SavedTransit<P>) -> bool {
         let (from, to) = transit.ends;
         let hosts = self.topology.hosts();
         if from >= hosts || to >= hosts || from == to {
@@ -142,9 +142,9 @@ impl Lossless {
     }
 }
 
-impl SavedPort {
-    fn of(port: &Port) -> Self {
-        let lane = |lane: &Lane| SavedLane {
+impl<P: Parcel> SavedPort<P> {
+    fn of(port: &Port<P>) -> Self {
+        let lane = |lane: &Lane<P>| SavedLane {
             credits: lane.credits,
             returns: lane.returns.clone(),
             waiting: lane
@@ -166,13 +166,13 @@ impl SavedPort {
         }
     }
 
-    fn into_port(self) -> Port {
-        let lane = |saved: SavedLane| {
+    fn into_port(self) -> Port<P> {
+        let lane = |saved: SavedLane<P>| {
             let mut lane = Lane {
                 credits: saved.credits,
                 returns: saved.returns,
                 last: saved.last,
-                ..Lane::default()
+                waiting: BTreeMap::new(),
             };
             for transit in saved.waiting {
                 let queue = lane.waiting.entry(transit.input).or_default();
@@ -192,8 +192,8 @@ impl SavedPort {
     }
 }
 
-impl SavedTransit {
-    fn of(key: (Time, u32, u64), transit: &Transit) -> Self {
+impl<P: Parcel> SavedTransit<P> {
+    fn of(key: (Time, u32, u64), transit: &Transit<P>) -> Self {
         Self {
             key,
             ends: (transit.from, transit.to),
@@ -205,7 +205,7 @@ impl SavedTransit {
         }
     }
 
-    fn into_transit(self) -> Transit {
+    fn into_transit(self) -> Transit<P> {
         let (from, to) = self.ends;
         Transit {
             from,
@@ -219,14 +219,14 @@ impl SavedTransit {
     }
 }
 
-fn save(queue: &EventQueue<Transit>) -> Vec<SavedTransit> {
-    let saved = |(key, transit): (EventKey, &Transit)| {
+fn save<P: Parcel>(queue: &EventQueue<Transit<P>>) -> Vec<SavedTransit<P>> {
+    let saved = |(key, transit): (EventKey, &Transit<P>)| {
         SavedTransit::of((key.time, key.source, key.sequence), transit)
     };
     queue.iter().map(saved).collect()
 }
 
-fn load(saved: Vec<SavedTransit>) -> EventQueue<Transit> {
+fn load<P: Parcel>(saved: Vec<SavedTransit<P>>) -> EventQueue<Transit<P>> {
     let mut queue = EventQueue::new();
     for one in saved {
         let (time, source, sequence) = one.key;

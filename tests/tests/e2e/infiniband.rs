@@ -1,6 +1,7 @@
 //! InfiniBand cards: the distribution's driver, its tools and MPI libraries use them unmodified, and runs repeat to the byte.
 
 use belljar_tests::{Dir, Outcome, Scenario};
+use serde_json::Value;
 
 use crate::mpirun::compiled;
 
@@ -157,6 +158,31 @@ fn threads_hosts_and_interruptions_change_no_byte() {
     dir.run_to_checkpoint(&scenario, "parts", 26, &["--threads", "2"]);
     let apart = ["--launch", "local", "--threads", "1", "--hosts", "one,two"];
     whole.assert_same(&dir.resume("parts", &apart));
+    replays_take_the_network_of_the_cards(&dir);
+}
+
+/// The ping-pong of the run, replayed: as it was, and with longer cables.
+fn replays_take_the_network_of_the_cards(dir: &Dir) {
+    let replay = |more: &[&str]| -> Value {
+        let (json, error, code) = dir.call(&[&["replay", "whole", "--json"], more].concat());
+        assert_eq!(code, Some(0), "{error}");
+        serde_json::from_str(&json).expect("this is JSON")
+    };
+    let main = |of: &Value, key: &str| of[key].as_f64().expect("a number");
+    let own = replay(&[]);
+    let traced = main(&own, "traced_main_ps");
+    assert!((main(&own, "main_ps") / traced - 1.0).abs() < 0.02, "{own}");
+    // Each way passes two cables, which are 10 ns in the run.
+    let far = replay(&["--set", "infiniband.cable=\"100 us\""]);
+    let messages = main(&far, "messages");
+    let more = main(&far, "main_ps") - traced;
+    let way = 2.0 * (100e6 - 10e3);
+    assert!(
+        (0.4..1.1).contains(&(more / (way * messages))),
+        "{more} ps for {messages} messages"
+    );
+    let warned = far["warnings"].to_string();
+    assert!(warned.contains("return too late for its full rate"), "{warned}");
 }
 
 /// Each rank sends to the second next in a ring. The first packets of all occupy all buffers, and each needs the next one.
@@ -164,12 +190,12 @@ const SHIFT: &str = r#"#include <mpi.h>
 #include <stdlib.h>
 int main(int argc, char **argv)
 {
-    int rank, size, bytes = 4 << 20;
+    int rank, size, bytes = 1 << 19;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     char *out = calloc(bytes, 1), *in = malloc(bytes);
-    for (int round = 0; round < 5; round++) {
+    for (int round = 0; round < 60; round++) {
         MPI_Sendrecv(out, bytes, MPI_BYTE, (rank + 2) % size, 0, in, bytes, MPI_BYTE,
                      (rank + size - 2) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Barrier(MPI_COMM_WORLD);

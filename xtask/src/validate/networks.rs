@@ -92,3 +92,15 @@ pub(super) const SHAPES: [Network; 7] = [
 
 /// The name of the topology that loses frames.
 pub(super) const LOSSY: &str = "short queues";
+
+/// Networks of InfiniBand cards.
+pub(super) const CARDS: [Network; 5] = [
+    whole("base", &[r#"infiniband={speed="EDR"}"#]),
+    whole("FDR", &[r#"infiniband={speed="FDR"}"#]),
+    whole("HDR", &[r#"infiniband={speed="HDR"}"#]),
+    whole("far", &[r#"infiniband={speed="EDR",cable="1 us"}"#]),
+    whole(
+        "thin",
+        &[r#"infiniband={speed="EDR",topology="tree",fanout=2,uplink-bandwidth="25 Gb/s"}"#],
+    ),
+];

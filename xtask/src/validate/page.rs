@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 use super::compare::Errors;
 use super::networks::{BASE, LOSSY};
 
+/// The head of a table of predictions.
+const TABLE: &str = "\n| program | nodes | traced on | replayed on | run | total | main part | rank | functions | calls |\n|---|---|---|---|---|---|---|---|---|---|\n";
+
 /// A prediction and the real result.
 pub(super) struct ValidationRow {
     pub(super) program: String,
@@ -82,12 +85,34 @@ their time. `xtask/src/validate/networks.rs` describes the networks:\n\n\
     )
 }
 
+/// The page's text before the table of runs with InfiniBand cards.
+fn introduction_with_cards() -> &'static str {
+    "# How far replays of InfiniBand are off\n\n\
+`cargo xtask validate --infiniband` writes this page as it writes [accuracy.md](accuracy.md), whose columns it has: programs run as whole systems on nodes with \
+[InfiniBand cards](infiniband.md), and each trace is replayed on the other networks. The library is MPICH 4.0.2 over UCX 1.13. `MPI_Init` and `MPI_Finalize` take most of the total, so the main part is what counts.\n\n\
+| network | shape |\n|---|---|\n\
+| base | EDR, one switch |\n\
+| FDR, HDR | links, switches and cards of these generations |\n\
+| far | cables of 1 us |\n\
+| thin | a tree with two nodes or switches below each switch, and 25 Gb/s between switches |\n"
+}
+
+/// The page of runs with InfiniBand cards.
+pub(super) fn page_with_cards(rows: &[ValidationRow]) -> String {
+    let mut page = introduction_with_cards().to_owned();
+    page.push_str(TABLE);
+    for row in rows {
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "{}", cells(row));
+    }
+    summarize(&mut page, &rows.iter().collect::<Vec<_>>(), false);
+    page
+}
+
 /// Adds the tables of patterns on other shapes.
 fn add_patterns(page: &mut String, shapes: Vec<&ValidationRow>) {
     page.push_str(&introduction_to_patterns());
-    page.push_str(
-        "\n| program | nodes | traced on | replayed on | run | total | main part | rank | functions | calls |\n|---|---|---|---|---|---|---|---|---|---|\n",
-    );
+    page.push_str(TABLE);
     for row in &shapes {
         let _ = writeln!(page, "{}", cells(row));
     }
@@ -171,5 +196,11 @@ mod tests {
         let page = page.expect("the page is there");
         assert!(page.starts_with(&introduction()), "another introduction");
         assert!(page.contains(&introduction_to_patterns()), "other patterns");
+        let page = std::fs::read_to_string(crate::root().join("docs/accuracy-infiniband.md"));
+        let page = page.expect("the page is there");
+        assert!(
+            page.starts_with(introduction_with_cards()),
+            "another introduction"
+        );
     }
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::networks::{NETWORKS, Network, SHAPES};
+use super::networks::{CARDS, NETWORKS, Network, SHAPES};
 
 /// Kernels of `scenarios/validate/kernels.c`.
 const KERNELS: [&str; 8] = ["halo", "cg", "ft", "is", "lu", "mg", "bfs", "osu"];
@@ -17,6 +17,9 @@ const PATTERNS: [&str; 6] = ["overlap", "rma", "uneven", "sweep", "farm", "incas
 
 /// Patterns that run with two ranks on each node, too.
 const SHARED: [&str; 3] = ["overlap", "uneven", "sweep"];
+
+/// Patterns that run with InfiniBand cards, too.
+const CARD_PATTERNS: [&str; 3] = ["overlap", "uneven", "incast"];
 
 /// Ranks of a pattern.
 const RANKS: u32 = 8;
@@ -99,4 +102,30 @@ pub(super) fn programs(kernels: &Path, patterns: &Path) -> Vec<ValidatedProgram>
     programs.extend(PATTERNS.into_iter().map(|name| pattern(name, 1)));
     programs.extend(SHARED.into_iter().map(|name| pattern(name, 2)));
     programs
+}
+
+/// Programs on nodes with InfiniBand cards.
+pub(super) fn with_cards(kernels: &Path, patterns: &Path) -> Vec<ValidatedProgram> {
+    let program = |nodes: u32, file: &Path, name: &str| ValidatedProgram {
+        name: format!("{name} infiniband"),
+        nodes,
+        networks: &CARDS,
+        words: [
+            "mpirun",
+            "-q",
+            "--infiniband",
+            "EDR",
+            "-n",
+            &nodes.to_string(),
+            &file.to_string_lossy(),
+            name,
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    };
+    let of_kernels = KERNELS.into_iter();
+    let of_kernels = of_kernels.map(|name| program(NODES[0], kernels, name));
+    let of_patterns = CARD_PATTERNS.into_iter();
+    let of_patterns = of_patterns.map(|name| program(RANKS, patterns, name));
+    of_kernels.chain(of_patterns).collect()
 }

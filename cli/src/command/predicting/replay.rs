@@ -10,6 +10,8 @@ mod calibrate;
 mod doubts;
 /// Hostfiles, rankfiles and lists with the hosts of ranks.
 pub(in crate::command) mod hostfile;
+/// Jobs whose nodes have InfiniBand cards.
+mod infiniband;
 /// The run to replay, and the settings of its trace and of the replay.
 pub(in crate::command) mod job;
 /// Warnings about networks of replays.

@@ -80,8 +80,8 @@ fn prepared(run: &Path) -> Result<PathBuf> {
         calibration,
         costs,
         clocks,
-        rescaled: _,
-    } = Calibrated::of_run(run)?;
+        ..
+    } = Calibrated::of_run(run)?.without_cards(run, "networks of background jobs")?;
     let job = PreparedJob::new(program, calibration, costs, clocks)?;
     let keep = || -> io::Result<()> {
         fs::create_dir_all(&folder)?;

@@ -8,6 +8,7 @@ use belljar_fabric::{Settings, Topology};
 
 use super::{NetworkPlan, describe};
 use crate::plan::error::PlanError;
+use crate::plan::infiniband::InfinibandPlan;
 use crate::plan::{Plan, limits};
 use crate::scenario::Scenario;
 
@@ -21,6 +22,18 @@ impl Plan {
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
         Ok((network.topology, network.settings))
+    }
+
+    /// The network of the InfiniBand cards of `scenario`, which was read from `path`; `None` without cards.
+    ///
+    /// # Errors
+    /// If it is invalid: see [`PlanError`].
+    pub fn infiniband_of(
+        scenario: &Scenario,
+        path: &Path,
+    ) -> Result<Option<InfinibandPlan>, PlanError> {
+        limits::check(scenario)?;
+        InfinibandPlan::of_network(scenario, path.parent().unwrap_or(Path::new(".")))
     }
 
     /// The network of a simulated machine, with more nodes than a run may have.
@@ -41,11 +54,15 @@ impl Plan {
         let folder = path.parent().unwrap_or(Path::new("."));
         let network = NetworkPlan::resolve(scenario, folder)?;
         let warnings = network.warnings()?;
-        Ok(describe(
+        let mut text = describe(
             &network.words,
             &network.topology,
             &network.settings,
             &warnings,
-        ))
+        );
+        if let Some(cards) = InfinibandPlan::of_network(scenario, folder)? {
+            text.push_str(&cards.line());
+        }
+        Ok(text)
     }
 }

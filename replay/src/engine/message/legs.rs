@@ -8,7 +8,7 @@ use belljar_sim::Time;
 
 use super::super::{Deferred, Engine, Event, MessageId, Party};
 use super::Transport;
-use crate::costs::{Leg, Protocol};
+use crate::costs::{Leg, Medium, Protocol};
 
 impl<N: Network + ?Sized> Engine<'_, '_, N> {
     /// Handles the departure of a leg from its host.
@@ -17,10 +17,13 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             return;
         };
         let header = self.spans.costs.header;
+        let mut is_by_card = false;
         let (onward, bytes) = match message.transport {
             Transport::Eager => (true, message.bytes.saturating_add(header)),
             Transport::Protocol(leg) => {
-                let Leg { onward, data } = message.protocol.leg(leg, message.contact);
+                let leg = message.protocol.leg(leg, message.contact);
+                let Leg { onward, data, .. } = leg;
+                is_by_card = leg.by_card;
                 (
                     onward,
                     if data {
@@ -46,7 +49,12 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
             bytes,
             stream: u64::from(from) << 32 | u64::from(to),
         };
-        if let Some(time) = self.network.send(Time::from_ps(now), message) {
+        let time = Time::from_ps(now);
+        let known = match is_by_card {
+            true => self.network.answer(time, message),
+            false => self.network.send(time, message),
+        };
+        if let Some(time) = known {
             self.schedule_event(time.as_ps(), Event::Arrives(number));
         }
     }
@@ -56,6 +64,12 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let Some(message) = self.messages.get_mut(number) else {
             return;
         };
+        if let Transport::Protocol(leg) = message.transport
+            && message.protocol.is_by_card(leg + 1)
+        {
+            message.transport = Transport::Protocol(leg + 1);
+            return self.leaves(now, number);
+        }
         message.there = true;
         let to = message.to;
         let first = matches!(message.transport, Transport::Eager | Transport::Protocol(0));
@@ -161,6 +175,9 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         if protocol == Protocol::Get {
             return self.copied(now, number, process);
         }
+        if protocol == Protocol::Read && transport == Transport::Protocol(3) {
+            return self.has_read(now, number, process);
+        }
         let data = matches!(transport, Transport::Protocol(leg) if protocol.leg(leg, contact).data);
         let more = match transport {
             Transport::Protocol(1) if contact => self.spans.contact(process),
@@ -188,6 +205,19 @@ impl<N: Network + ?Sized> Engine<'_, '_, N> {
         let work = self.spans.get(process, bytes);
         self.next_leg(now, number, Transport::Protocol(1), process, work);
         // The process copies until later, so its next work begins after the copy.
+        if let Some(receiver) = receiver {
+            self.end(now, receiver, 0);
+        }
+    }
+
+    /// The receiver has read a message's data: it tells the sender, and is complete.
+    fn has_read(&mut self, now: u64, number: MessageId, process: ProcessId) {
+        let Some(message) = self.messages.get_mut(number) else {
+            return;
+        };
+        let receiver = message.receiver.replace(Party::Nobody);
+        let work = self.spans.control(process, Medium::Network);
+        self.next_leg(now, number, Transport::Protocol(3), process, work);
         if let Some(receiver) = receiver {
             self.end(now, receiver, 0);
         }

@@ -24,6 +24,7 @@ pub(super) fn doubts(
     let lost = outcome.links.iter().map(|link| link.dropped).sum::<u64>();
     [
         stuck(outcome),
+        blocked(outcome),
         as_traced(outcome),
         lost_there(outcome, lost),
         lost_here(outcome, lost),
@@ -43,6 +44,16 @@ fn stuck(outcome: &Outcome) -> Option<String> {
             "{} never {}: the predicted time is that of the calls before",
             counted(calls as u64, "call"),
             plural(calls as u64, "returns", "return")
+        )
+    })
+}
+
+/// Messages that never arrive.
+fn blocked(outcome: &Outcome) -> Option<String> {
+    (!outcome.blocked.is_empty()).then(|| {
+        format!(
+            "links of the InfiniBand network wait for each other's credits in a circle, and no message over them arrives: {}; more virtual lanes (infiniband.lanes) or other routes avoid it",
+            outcome.blocked.join(", ")
         )
     })
 }

@@ -2,6 +2,8 @@
 //!
 //! Called by `replay`, `place` and `model`.
 
+/// Runs with their residuals, for replays in any setting.
+mod calibrated;
 /// Programs of traces.
 mod program;
 
@@ -10,24 +12,27 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::plan::Plan;
+use belljar_cluster::plan::infiniband::InfinibandPlan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
 use belljar_cluster::scenario::{Scenario, Standalone, of_run_directory};
 use belljar_fabric::{Settings, Topology};
 use belljar_files::read_input_text;
 use belljar_networks::Parameters;
 use belljar_program::Program;
-use belljar_replay::{Calibration, Costs, NetworkModel, Setting};
+use belljar_replay::{Costs, NetworkModel, Setting};
 use belljar_sim::{Frequency, Span};
 use belljar_trace::TRACE_FILE;
 use clap::{Args, ValueEnum};
 
 use super::calibrate::costs_of;
+use super::infiniband;
 use super::placement::PlacementArguments;
 use super::rescaling;
 pub(in crate::command) use super::rescaling::{Rescaled, duration_factor};
 use crate::command::results::trace::generated::never_ran;
 use crate::command::results::trace::tables::implementation;
 use crate::command::terminal::progress;
+pub(in crate::command) use calibrated::Calibrated;
 pub(in crate::command) use program::program_of;
 use program::program_with_warnings;
 
@@ -215,50 +220,6 @@ pub(in crate::command) struct Job<'a> {
     pub(super) warnings: Vec<String>,
 }
 
-/// A traced run that is ready for replays in any setting.
-pub(in crate::command) struct Calibrated {
-    pub(in crate::command) program: Program,
-    pub(in crate::command) calibration: Calibration,
-    pub(in crate::command) costs: Costs,
-    /// By process.
-    pub(in crate::command) clocks: Vec<Frequency>,
-    /// Its own work on another processor, if it was rescaled: that of the program and the calibration is.
-    pub(in crate::command) rescaled: Option<Rescaled>,
-}
-
-impl Calibrated {
-    /// The run in a directory, calibrated with the packet model on its own network.
-    pub(in crate::command) fn of_run(directory: &Path) -> Result<Self> {
-        Self::on_processor(directory, None)
-    }
-
-    /// The same with its own work on another processor, if one is given.
-    pub(in crate::command) fn on_processor(
-        directory: &Path,
-        processor: Option<&str>,
-    ) -> Result<Self> {
-        let arguments = JobArguments::over(directory, Model::Packet).on_processor(processor);
-        let job = arguments.job()?;
-        let traced = job.traced()?;
-        let rescaled = job.rescaled(&arguments)?;
-        let calibration = belljar_replay::calibrate(&job.program, &traced)?;
-        let (program, calibration) = match &rescaled {
-            Some(found) => (
-                job.program.with_work_scaled(found.factor),
-                calibration.scaled(found.factor),
-            ),
-            None => (job.program, calibration),
-        };
-        Ok(Self {
-            program,
-            calibration,
-            costs: traced.costs,
-            clocks: traced.clocks,
-            rescaled,
-        })
-    }
-}
-
 impl Job<'_> {
     /// The setting of the trace.
     pub(in crate::command) fn traced(&self) -> Result<Setting> {
@@ -323,6 +284,11 @@ impl Job<'_> {
         self.scenario.with(overrides)
     }
 
+    /// The network of the cards of a scenario of this job, if nodes have them.
+    pub(super) fn infiniband(&self, scenario: &Scenario) -> Result<Option<InfinibandPlan>> {
+        Ok(Plan::infiniband_of(scenario, &self.scenario.path)?)
+    }
+
     /// The factor of own work on the processor of these options, if they have one.
     pub(in crate::command) fn rescaled(
         &self,
@@ -340,25 +306,23 @@ impl Job<'_> {
         hosts: Vec<u32>,
         scale: f64,
     ) -> Result<Setting> {
-        let network = match model {
-            Model::Packet => NetworkModel::Packet(topology, settings),
-            Model::Flow => NetworkModel::Flow(topology, settings),
-            Model::Loggops => {
-                let network = &scenario.network;
-                let latency = network.latency.0 + network.latency.0 + network.switch_latency.0;
-                let parameters = Parameters {
-                    latency,
-                    gap: Span::ZERO,
-                    bandwidth: network.bandwidth.0,
-                };
-                NetworkModel::LogGops(topology.hosts(), parameters)
-            }
+        let infiniband = self.infiniband(scenario)?;
+        let library = implementation(&self.trace)?;
+        let (network, usual) = match &infiniband {
+            Some(plan) => (
+                infiniband::network(plan, model),
+                Costs::over_infiniband(library, infiniband::rendezvous(scenario)),
+            ),
+            None => (
+                ethernet(scenario, model, topology, settings),
+                Costs::of(library),
+            ),
         };
         Ok(Setting {
             network,
             costs: match &self.arguments.costs {
                 Some(path) => costs_of(path)?,
-                None => Costs::of(implementation(&self.trace)?),
+                None => usual,
             },
             clocks: self.clocks(scenario),
             hosts,
@@ -393,5 +357,28 @@ impl Job<'_> {
             &overrides,
             &folder,
         )?)
+    }
+}
+
+/// The network of Ethernet in this model.
+fn ethernet(
+    scenario: &Scenario,
+    model: Model,
+    topology: Topology,
+    settings: Settings,
+) -> NetworkModel {
+    match model {
+        Model::Packet => NetworkModel::Packet(topology, settings),
+        Model::Flow => NetworkModel::Flow(topology, settings),
+        Model::Loggops => {
+            let network = &scenario.network;
+            let latency = network.latency.0 + network.latency.0 + network.switch_latency.0;
+            let parameters = Parameters {
+                latency,
+                gap: Span::ZERO,
+                bandwidth: network.bandwidth.0,
+            };
+            NetworkModel::LogGops(topology.hosts(), parameters)
+        }
     }
 }

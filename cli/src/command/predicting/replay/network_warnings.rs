@@ -11,6 +11,7 @@ use belljar_program::Program;
 use belljar_replay::{NetworkModel, Setting};
 use belljar_trace::MpiLibrary;
 
+use super::infiniband;
 use super::job::{Job, JobArguments};
 use crate::command::results::trace::tables::implementation;
 
@@ -30,8 +31,10 @@ impl Job<'_> {
         let mut warnings = network_warnings_of(setting)?;
         let wanted = self.scenario(&arguments.overrides())?;
         warnings.extend(unmodelled(&self.scenario(&[])?, &wanted));
+        warnings.extend(infiniband::warnings(self, &wanted)?);
         let library = implementation(&self.trace)?.library();
-        if library == MpiLibrary::OpenMpi && !arguments.overrides().is_empty() {
+        let has_cards = wanted.infiniband.is_some();
+        if library == MpiLibrary::OpenMpi && !has_cards && !arguments.overrides().is_empty() {
             warnings.extend(contacts(&self.program));
         }
         Ok(warnings)
@@ -47,7 +50,7 @@ pub(in crate::command) fn network_warnings_of(setting: &Setting) -> Result<Vec<S
         NetworkModel::Packet(topology, settings) | NetworkModel::Flow(topology, settings) => {
             Ok(network_warnings(topology, settings)?)
         }
-        NetworkModel::LogGops(..) => Ok(Vec::new()),
+        NetworkModel::LogGops(..) | NetworkModel::Infiniband(_) => Ok(Vec::new()),
     }
 }
 

@@ -11,9 +11,7 @@ use anyhow::Result;
 use belljar_analysis::{Table, time_words};
 use belljar_files::write_file;
 use belljar_program::Program;
-use belljar_replay::{
-    Calibration, Effort, Method, NetworkModel, Placement, Setting, calibrate, replay, search,
-};
+use belljar_replay::{Calibration, Effort, Method, Placement, Setting, calibrate, replay, search};
 use clap::Args;
 use serde_json::json;
 
@@ -123,11 +121,9 @@ fn warnings(
 /// The names of ranks' nodes, as hostfiles have them.
 fn names(program: &Program, placement: &Placement, setting: &Setting) -> Vec<String> {
     let hosts = by_rank(program, placement).into_iter();
-    match &setting.network {
-        NetworkModel::Packet(topology, _) | NetworkModel::Flow(topology, _) => {
-            hosts.map(|host| name_of(host, topology)).collect()
-        }
-        NetworkModel::LogGops(..) => hosts.map(|host| format!("node{host}")).collect(),
+    match setting.network.paths() {
+        Some((topology, _)) => hosts.map(|host| name_of(host, topology)).collect(),
+        None => hosts.map(|host| format!("node{host}")).collect(),
     }
 }
 

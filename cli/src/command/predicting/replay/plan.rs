@@ -73,7 +73,7 @@ pub(super) fn text(job: &Job<'_>, options: &BTreeMap<&'static str, String>) -> R
     }
     text.push_str(&network);
     for (name, lines) in of_run {
-        if !["replay", "nodes", "network"].contains(&name.as_str()) {
+        if !["replay", "nodes", "network", "infiniband"].contains(&name.as_str()) {
             text.push_str(&lines);
         }
     }

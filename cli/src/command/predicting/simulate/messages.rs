@@ -56,7 +56,8 @@ pub(super) fn all_played(
             None => {
                 let directory = runs.directory(number);
                 let directory = directory.context("a job's run is not known")?;
-                let of = Arc::new(Calibrated::on_processor(directory, runs.processor())?);
+                let of = Calibrated::on_processor(directory, runs.processor())?;
+                let of = Arc::new(of.without_cards(directory, "machines of `simulate`")?);
                 known.insert(number, Arc::clone(&of));
                 of
             }
