@@ -5,7 +5,7 @@
 
 use belljar_sim::{Span, Time};
 use belljar_verbs::{
-    Extensions, FIRST_MULTICAST, GlobalRoute, Opcode, Operation, Packet, Service, With,
+    Extensions, FIRST_MULTICAST, GlobalRoute, Opcode, Operation, Packet, Service, With, wire_bytes,
 };
 
 use crate::Step;
@@ -198,6 +198,8 @@ impl Step<'_> {
             let arrives = at + self.delay_of_own(bytes.len());
             self.core.due.push(arrives, Due::Arrive(bytes.clone()));
         }
+        let busy = Span::of_transfer(wire_bytes(bytes.len()), self.config.identity.rate);
+        self.core.left = self.core.left.max(at) + busy;
         self.core.outgoing.push((at, bytes));
     }
 

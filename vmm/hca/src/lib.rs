@@ -192,6 +192,8 @@ pub struct HcaState {
     outgoing: Vec<(Time, Vec<u8>)>,
     /// When the data of all begun packets are in the card.
     fetched: Time,
+    /// When all packets so far have left, on a link that has credits.
+    left: Time,
     vectors: Vec<u16>,
     counters: HcaCounters,
 }
@@ -326,6 +328,7 @@ impl Step<'_> {
         *self.core = HcaState {
             outgoing: std::mem::take(&mut self.core.outgoing),
             fetched: self.core.fetched,
+            left: self.core.left,
             counters: self.core.counters,
             ..HcaState::default()
         };

@@ -267,7 +267,8 @@ impl Step<'_> {
         if work.wants_completion {
             let completion = sent_completion(pair.number, work, None);
             let queue = pair.send_completions();
-            self.core.due.push(at, Due::Complete(queue, completion));
+            let left = at.max(self.core.left);
+            self.core.due.push(left, Due::Complete(queue, completion));
         }
     }
 

@@ -283,3 +283,23 @@ fn a_full_completion_queue_reports_an_overrun_and_keeps_its_entries() {
         "the port's change, and an error of a completion queue"
     );
 }
+
+#[test]
+fn unreliable_sends_complete_when_the_link_has_carried_them() {
+    let (mut nodes, [mut one, _]) = connected(1, 7, 14);
+    let keys = registered(&mut nodes);
+    one.post(&mut nodes[0], 0x0a, 0, &segment(0x8000, keys[0], DATA));
+    let packets = nodes[0].hca.take_packets();
+    let first = packets[0].0;
+    let busy = packets.iter().fold(Span::ZERO, |sum, (_, packet)| {
+        sum + Span::of_transfer(belljar_verbs::wire_bytes(packet.len()), 100_000_000_000)
+    });
+    // The bus is as fast, so that headers keep packets waiting for the link.
+    let left = first + busy;
+    let before = Time::from_ps(left.as_ps() - 1_000);
+    let node = &mut nodes[0];
+    node.hca.advance(&node.ram, before);
+    assert_eq!(one.poll(node), None);
+    node.hca.advance(&node.ram, left);
+    assert_eq!(one.poll(node).unwrap().syndrome, 0);
+}
