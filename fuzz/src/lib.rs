@@ -193,6 +193,13 @@ pub const TARGETS: &[Target] = &[
         longest: 4096,
     },
     Target {
+        name: "lossless",
+        about: "saved states of an InfiniBand network, restored and run",
+        run: network::lossless_state,
+        seeds: network::lossless_seeds,
+        longest: 1 << 15,
+    },
+    Target {
         name: "node",
         about: "saved states of a node, restored and run",
         run: state::node,

@@ -5,8 +5,10 @@
 
 use belljar_fabric::graphml::Graph;
 use belljar_fabric::{
-    Fabric, FabricState, Impairment, LinkSpec, Mac, Outage, PartSpecs, Settings, SwitchSpec, Torus,
+    Fabric, FabricState, Impairment, LinkSpec, Mac, Outage, PartSpecs, Routes, Settings,
+    SwitchSpec, Topology, Torus,
 };
+use belljar_lossless::{CardDelays, Flow, Lossless, LosslessState};
 use belljar_sim::{Span, Time};
 use bincode::Encoding;
 
@@ -41,8 +43,8 @@ pub(crate) fn graphml_seeds() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// A small network with all kinds of impairments.
-fn network() -> Fabric {
+/// A ring of switches with one host each.
+fn ring(hosts: u32, queue_bytes: u64) -> Topology {
     let link = LinkSpec {
         bandwidth: 10_000_000_000,
         latency: Span::from_us(1),
@@ -52,14 +54,21 @@ fn network() -> Fabric {
         uplink: link,
         switch: SwitchSpec {
             latency: Span::from_ns(300),
-            queue_bytes: 4096,
+            queue_bytes,
         },
     };
     let torus = Torus {
-        dimensions: vec![3],
+        dimensions: vec![hosts],
         hosts_per_switch: 1,
     };
-    let topology = torus.build(3, &parts).expect("a torus of three");
+    torus
+        .build(hosts, &parts)
+        .expect("a torus of one dimension")
+}
+
+/// A small network with all kinds of impairments.
+fn network() -> Fabric {
+    let topology = ring(3, 4096);
     let outage = Outage {
         from: Time::ZERO + Span::from_us(3),
         until: Time::ZERO + Span::from_us(9),
@@ -111,6 +120,64 @@ pub(crate) fn state_seeds() -> Vec<Vec<u8>> {
     for _ in busy.advance(Time::ZERO + Span::from_us(4)) {}
     let save = |fabric: &Fabric| Encoding::<{ 1 << 20 }>::encode_state(&fabric.save());
     [save(&network()), save(&busy)]
+        .map(|bytes| bytes.expect("plain values"))
+        .to_vec()
+}
+
+/// A ring with two virtual lanes and little room.
+fn lossless() -> Lossless {
+    let delays = CardDelays {
+        before: Span::from_ns(60),
+        after: Span::from_ns(220),
+        bus: 100_000_000_000,
+    };
+    let flow = Flow {
+        buffer: 350,
+        lanes: 2,
+    };
+    Lossless::new(ring(5, 0), &Routes::default(), delays, flow)
+        .expect("any topology has shortest routes")
+}
+
+/// Restores a state of a lossless network and lets it run, with more packets.
+pub(crate) fn lossless_state(data: &[u8]) {
+    let decoded = Encoding::<{ 1 << 20 }>::decode_state::<LosslessState>(data);
+    let Ok((state, _)) = decoded else {
+        return;
+    };
+    let mut fabric = lossless();
+    if fabric.restore(state).is_err() {
+        return;
+    }
+    for _ in fabric.advance(Time::from_ps(END)) {}
+    send_around(&mut fabric, Time::from_ps(END));
+    for _ in fabric.advance(Time::from_ps(2 * END)) {}
+    let _ = (fabric.circle(), fabric.next_time(), fabric.save());
+}
+
+/// Each host sends packets to the second next one.
+fn send_around(fabric: &mut Lossless, begin: Time) {
+    for number in 0..60_u64 {
+        let host = (number % 5) as u16;
+        let mut packet = vec![0; 100];
+        packet[2..4].copy_from_slice(&((host + 2) % 5 + 1).to_be_bytes());
+        packet[6..8].copy_from_slice(&(host + 1).to_be_bytes());
+        fabric.send(
+            begin + Span::from_us(1),
+            u32::from(host),
+            1 << 30 | number,
+            packet,
+        );
+    }
+}
+
+/// States without and with packets in transit.
+pub(crate) fn lossless_seeds() -> Vec<Vec<u8>> {
+    let mut busy = lossless();
+    send_around(&mut busy, Time::ZERO);
+    for _ in busy.advance(Time::ZERO + Span::from_us(6)) {}
+    let save = |fabric: &Lossless| Encoding::<{ 1 << 20 }>::encode_state(&fabric.save());
+    [save(&lossless()), save(&busy)]
         .map(|bytes| bytes.expect("plain values"))
         .to_vec()
 }

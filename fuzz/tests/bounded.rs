@@ -148,6 +148,11 @@ fn fabric() {
 }
 
 #[test]
+fn lossless() {
+    mutations("lossless", 5000);
+}
+
+#[test]
 fn node() {
     mutations("node", 1500);
 }

@@ -66,6 +66,8 @@ pub(crate) enum Target {
     Graphml,
     /// Saved states of a network, restored and run.
     Fabric,
+    /// Saved states of an InfiniBand network, restored and run.
+    Lossless,
     /// Saved states of a node, restored and run.
     Node,
     /// Messages between hosts of a run.

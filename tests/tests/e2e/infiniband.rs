@@ -178,11 +178,15 @@ fn replays_take_the_network_of_the_cards(dir: &Dir) {
     let more = main(&far, "main_ps") - traced;
     let way = 2.0 * (100e6 - 10e3);
     assert!(
-        (0.4..1.1).contains(&(more / (way * messages))),
+        // A long message is a request, a read and the data.
+        (1.0..1.6).contains(&(more / (way * messages))),
         "{more} ps for {messages} messages"
     );
     let warned = far["warnings"].to_string();
-    assert!(warned.contains("return too late for its full rate"), "{warned}");
+    assert!(
+        warned.contains("return too late for its full rate"),
+        "{warned}"
+    );
 }
 
 /// Each rank sends to the second next in a ring. The first packets of all occupy all buffers, and each needs the next one.
@@ -233,7 +237,6 @@ fn links_that_wait_for_each_other_are_named() {
     let links = read("links-ib.csv");
     let waits = |link: &str| number(&links.replace(',', " "), link, 0);
     assert!(waits("host0-switch0 up") > 0.0, "{links}");
-    assert!(waits("host0-switch0 down") == 0.0, "{links}");
 }
 
 #[test]
