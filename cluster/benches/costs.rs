@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 
 use belljar_cluster::run::bounds::{Bounds, InTransit};
 use belljar_fabric::{
-    Distances, Fabric, FatTree, Frame, LinkSpec, Mac, PartSpecs, Routing, SwitchSpec, Topology,
+    Distances, Endpoint, Fabric, FatTree, Frame, LinkSpec, Mac, PartSpecs, Routes, Routing,
+    SwitchSpec, Topology,
 };
+use belljar_lossless::{CardDelays, Flow, Lossless};
 use belljar_peers::{Incoming, Listener, Mesh, RunKey, Settings};
 use belljar_sim::{Random, Seed, Span, Time, decode, encode};
 use serde_bytes::ByteBuf;
@@ -41,6 +43,9 @@ fn main() {
         switch: switch(),
     };
     frames("fat-tree", tree.build(NODES, &parts).unwrap());
+    packets("star", Topology::star(36, link(), switch()).unwrap());
+    let tree = FatTree::for_hosts(1_000).unwrap();
+    packets("fat-tree", tree.build(1_000, &parts).unwrap());
     messages();
 }
 
@@ -172,6 +177,69 @@ fn frames(name: &str, topology: Topology) {
     let (arrived, each) = pass(FRAMES);
     assert!(arrived > FRAMES * 9 / 10, "{arrived} frames arrived");
     tell(&format!("frame-{name}"), each, "ns for each frame");
+}
+
+/// Packets of InfiniBand with 2 KiB of data between random nodes, through each of their switches.
+fn packets(name: &str, topology: Topology) {
+    const PACKETS: u64 = 200_000;
+    const BYTES: usize = 2_074;
+    let hosts = topology.hosts();
+    let delays = CardDelays {
+        before: Span::from_ns(60),
+        after: Span::from_ns(260),
+        bus: 114_000_000_000,
+    };
+    let flow = Flow {
+        buffer: 1 << 16,
+        lanes: 1,
+    };
+    let routes = Routes {
+        routing: Routing::DModK,
+        ..Routes::default()
+    };
+    let mut fabric = Lossless::new(topology, &routes, delays, flow).unwrap();
+    let mut random = Random::new(Seed(1), "costs", 1);
+    let mut node = || (random.next_u64() % u64::from(hosts)) as u16;
+    let packets: Vec<(u16, Vec<u8>)> = (0..PACKETS)
+        .map(|_| {
+            let (from, to) = (node(), node());
+            let mut bytes = vec![0; BYTES];
+            bytes[2..4].copy_from_slice(&(to + 1).to_be_bytes());
+            bytes[6..8].copy_from_slice(&(from + 1).to_be_bytes());
+            (from, bytes)
+        })
+        .collect();
+    let pass = |fabric: &mut Lossless, begin: Time| {
+        let start = Instant::now();
+        for (sequence, (from, packet)) in (0..).zip(&packets) {
+            // Half of what the nodes' links carry.
+            let time = begin + Span::from_ns(332 * sequence / u64::from(hosts));
+            fabric.send(time, u32::from(*from), sequence, packet.clone());
+            black_box(fabric.advance(time));
+        }
+        black_box(fabric.advance(begin + Span::from_ms(100)));
+        nanoseconds(start)
+    };
+    pass(&mut fabric, Time::ZERO);
+    let before = hops(&fabric);
+    let took = pass(&mut fabric, Time::ZERO + Span::from_ms(100));
+    let switches = hops(&fabric) - before;
+    let each = took / switches as f64;
+    tell(
+        &format!("packet-{name}"),
+        each,
+        "ns for each packet and switch",
+    );
+}
+
+/// Packets that switches have sent.
+fn hops(fabric: &Lossless) -> u64 {
+    let links = fabric.topology().links().iter().zip(fabric.figures());
+    let of_switch = links.flat_map(|(link, figures)| {
+        let ends = link.ends.into_iter().zip(figures);
+        ends.filter(|(end, _)| matches!(end, Endpoint::Switch(_)))
+    });
+    of_switch.map(|(_, port)| port.packets).sum()
 }
 
 /// The round trip of a message between two hosts on one machine, over its loopback: its

@@ -3,7 +3,7 @@
 //! Cards send messages as packets of reliable connections over the fabric of live runs, with the delays of the cards' model. A stream is a
 //! connection: its messages leave in order, with a limited number of packets under way. No processor works for packets. Used by replay.
 
-/// Connections, and what they send next.
+/// Connections and their packets.
 mod connection;
 
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ impl InfinibandNetwork {
         })
     }
 
-    /// Sends what a connection may send, from `at` on.
+    /// Sends the packets that a connection may send, from `at` on.
     fn proceed(&mut self, key: Key, at: Time) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
@@ -259,7 +259,7 @@ impl InfinibandNetwork {
         }
     }
 
-    /// Handles what is next, up to `limit`: events of cards, or those of the fabric that none of them can change.
+    /// Handles the next events up to `limit`: those of cards, or those of the fabric that no card can change.
     fn step(&mut self, limit: Time, arrived: &mut Vec<Arrival>) {
         let due = self.due.next();
         let fabric = self.next_of_fabric();

@@ -1,4 +1,4 @@
-//! Events of hosts and switches, and what they do.
+//! Events of hosts and switches, and their handling.
 //!
 //! A host's link and a switch's links affect each other only by events at least a cable's latency later: a packet's head, and
 //! credits. Events of switches may thus be handled before earlier events of hosts, and the outcome does not depend on it.
@@ -105,7 +105,7 @@ impl<P: Parcel> Lossless<P> {
             .extend(port.attempt.map(|time| (time, number)));
     }
 
-    /// Whether a host sends on this port.
+    /// True if a host sends on this port.
     pub(crate) fn is_of_host(&self, port: u32) -> bool {
         let link = &self.topology.links()[port as usize / 2];
         matches!(link.ends[port as usize % 2], Endpoint::Host(_))

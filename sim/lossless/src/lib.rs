@@ -18,7 +18,7 @@ use belljar_verbs::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Events of hosts and switches, and what they do.
+/// Events of hosts and switches, and their handling.
 mod advance;
 /// Links that wait for each other in a circle.
 mod circle;
@@ -57,7 +57,7 @@ pub struct Flow {
     pub lanes: u8,
 }
 
-/// Whom a packet is for.
+/// The destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// The host of this number.
@@ -66,9 +66,9 @@ pub enum Destination {
     Others,
 }
 
-/// What the fabric carries: the bytes of packets, or descriptions of them.
+/// A packet as the fabric carries it: its bytes, or a description.
 pub trait Parcel: Clone {
-    /// Whom it is for; `None` if it has no valid address.
+    /// Its destination; `None` if it has no valid address.
     fn destination(&self) -> Option<Destination>;
 
     /// Its bytes without the link's own checksum.

@@ -114,7 +114,7 @@ impl<P: Parcel> Lossless<P> {
         Ok(())
     }
 
-    /// Whether a port has the lanes and at most the credits of this fabric.
+    /// True if a port has the lanes and at most the credits of this fabric.
     fn fits(&self, port: &SavedPort<P>) -> bool {
         let buffer = self.flow.buffer;
         let in_buffer = |lane: &SavedLane<P>| {
@@ -129,7 +129,7 @@ impl<P: Parcel> Lossless<P> {
             && port.lanes.iter().all(in_buffer)
     }
 
-    /// Whether a packet is on a link of its path.
+    /// True if a packet is on a link of its path.
     fn is_possible(&mut self, transit: &SavedTransit<P>) -> bool {
         let (from, to) = transit.ends;
         let hosts = self.topology.hosts();

@@ -1,4 +1,4 @@
-//! Connections, and what they send next.
+//! Connections and their packets.
 //!
 //! Packets of one direction of a connection leave in order. Of messages, at most a window is under way without an acknowledgement; an answer to
 //! a read leaves in pieces, and needs none. The card's model has the same limits. Used by the network for each message and acknowledgement.

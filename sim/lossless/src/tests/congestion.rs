@@ -126,7 +126,7 @@ fn a_ring_with_one_lane_names_its_circle_and_with_two_all_packets_arrive() {
     assert_eq!(send(2), (250, None));
 }
 
-/// Whatever the room, packets that never arrive are in a circle: in some cases room comes back that is too small for a packet.
+/// Packets that never arrive are in a circle, with any size of buffers. In some cases the returned credits are too few for a packet.
 #[test]
 fn packets_that_never_arrive_are_in_a_circle() {
     let mut blocked = 0;
