@@ -39,15 +39,28 @@ pub enum CacheError {
 /// # Errors
 /// When the environment names neither folder.
 pub fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
-    let absolute = |variable: &str| {
-        env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|cache| cache.join("belljar").join(name))
         .ok_or(CacheError::Home)
+}
+
+/// The user's folder for what is no cache and no setting: `$XDG_STATE_HOME/belljar`, or `~/.local/state/belljar`.
+///
+/// # Errors
+/// When the environment names neither folder.
+pub fn user_state_folder() -> Result<PathBuf, CacheError> {
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|state| state.join("belljar"))
+        .ok_or(CacheError::Home)
+}
+
+/// The absolute path in an environment variable.
+fn absolute(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
 }
 
 /// Prefix of a work folder's name.

@@ -3,9 +3,10 @@
 //! Nodes of a cluster run the same kernel and programs, and the translation of a page of code
 //! follows from its bytes. The pool has such pages, each with its bytes and its blocks. A node
 //! whose page has the same bytes runs those blocks until it writes to the page; the first node that
-//! needs a block adds it. Since translated code contains addresses, a page is kept separately for
-//! the first few linear addresses at which it runs: the kernel has the same addresses in all
-//! clones, while libraries are elsewhere in each process.
+//! needs a block adds it. Relative code of a page serves all its linear addresses, such as those of
+//! libraries, which differ from process to process. Other translated code contains addresses, so a
+//! page is kept separately for the first few linear addresses at which such code runs: the kernel
+//! has the same addresses in all clones.
 //!
 //! Translated code finds its vCPU's data through the GS base, and pooled code is mapped once. It is
 //! never changed or removed, because other threads may be executing it. Only its cells change:
@@ -35,15 +36,22 @@ use belljar_translate::host::stubs;
 mod contents;
 /// An index of a pool's blocks: a hash table that can be read during additions.
 mod index;
+/// A pool as bytes.
+mod saved;
+/// Authentication of a saved pool.
+mod seal;
 /// The mutable state of a pool.
 mod writer;
 
 use contents::PoolContents;
 use index::PoolIndex;
+use saved::SavedPool;
 use writer::PoolWriter;
 
 pub(crate) use crate::code::form::{Form, Sought};
 use crate::code::index::BlockEntry;
+pub use saved::SavedCodeError;
+pub use seal::{CodeKey, SealedCode};
 
 /// Number of a page of the pool.
 pub(crate) type PageId = u32;
@@ -53,6 +61,8 @@ pub(crate) type PageBytes = [u8; PAGE_SIZE as usize];
 /// Bytes of code per cell and exit stub: a bound on their number.
 const BYTES_PER_CELL: usize = 32;
 const BYTES_PER_SITE: usize = 32;
+/// The part of a pool's earlier code, as a divisor, by which it must have grown to be saved again.
+const WORTH_SAVING: usize = 50;
 
 /// A handle of translated code for nodes that share pages of code with the same bytes. Nodes that
 /// share get clones of one value. They may run at the same time, and their behaviour does not
@@ -62,6 +72,19 @@ pub struct CodePool {
     pool: Arc<Mutex<Option<Arc<Pool>>>>,
     /// Size of the code memory.
     bytes: usize,
+    saved: Option<Arc<SavedBefore>>,
+}
+
+/// Provides code of earlier runs, if there is any.
+type CodeSource = Box<dyn FnOnce() -> Option<SealedCode> + Send>;
+
+/// Code of earlier runs, for the first vCPU that joins.
+struct SavedBefore {
+    /// The build of this program.
+    build: String,
+    source: Mutex<Option<CodeSource>>,
+    /// The reason why it was not used.
+    refusal: Mutex<Option<SavedCodeError>>,
 }
 
 impl CodePool {
@@ -71,7 +94,51 @@ impl CodePool {
         Self {
             pool: Arc::default(),
             bytes,
+            saved: None,
         }
+    }
+
+    /// The same, beginning with the code of an earlier run of this `build` that `source` provides when
+    /// the first vCPU joins, if there is any. Code that is for another build, host or processor is not
+    /// used; see [`refusal`](Self::refusal).
+    #[must_use]
+    pub fn beginning_with(
+        self,
+        source: impl FnOnce() -> Option<SealedCode> + Send + 'static,
+        build: &str,
+    ) -> Self {
+        Self {
+            saved: Some(Arc::new(SavedBefore {
+                build: build.to_owned(),
+                source: Mutex::new(Some(Box::new(source))),
+                refusal: Mutex::default(),
+            })),
+            ..self
+        }
+    }
+
+    /// The reason why code of an earlier run was not used. `None` also before a vCPU joins.
+    pub fn refusal(&self) -> Option<SavedCodeError> {
+        let saved = self.saved.as_ref()?;
+        *saved.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pool's code, sealed with `key`, for a later run of the same build. `None` if it has hardly
+    /// more than the code that it began with, is not
+    /// [to be saved](Self::beginning_with), or is larger than a later run would use.
+    pub fn sealed(&self, key: &CodeKey) -> Option<Vec<u8>> {
+        let saved = self.saved.as_ref()?;
+        let place = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let pool = place.as_ref()?;
+        let added = pool.blocks.count() - pool.restored;
+        if added == 0 || added < pool.restored / WORTH_SAVING {
+            return None;
+        }
+        let identity = seal::identity(&saved.build, &pool.character, self.bytes);
+        let state = SavedPool::of(pool)?;
+        state
+            .fits(pool)
+            .then(|| seal::seal(&state, identity, key))?
     }
 
     /// Number of distinct pages of code, and of blocks in them.
@@ -87,11 +154,34 @@ impl CodePool {
         let pool = match &*place {
             Some(pool) => pool.clone(),
             None => {
-                let pool = Pool::new(character.clone(), self.bytes)?;
+                let pool = self.new_pool(character)?;
                 place.insert(Arc::new(pool)).clone()
             }
         };
         Ok((pool.character == *character).then_some(pool))
+    }
+
+    /// A pool with the code of earlier runs, if it is for code of this character.
+    fn new_pool(&self, character: &Character) -> Result<Pool, CpuError> {
+        let empty = || Pool::new(character.clone(), self.bytes);
+        let saved = self.saved.as_ref();
+        let taken = saved.and_then(|saved| {
+            let mut source = saved.source.lock().unwrap_or_else(PoisonError::into_inner);
+            let code = source.take()?();
+            Some((saved, code?))
+        });
+        let Some((saved, code)) = taken else {
+            return empty();
+        };
+        let mut pool = empty()?;
+        let identity = seal::identity(&saved.build, character, self.bytes);
+        let filled = code.pool(identity).and_then(|state| state.fill(&pool));
+        if let Err(refusal) = filled {
+            *saved.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+            return empty();
+        }
+        pool.restored = pool.blocks.count();
+        Ok(pool)
     }
 }
 
@@ -106,6 +196,8 @@ pub(crate) struct Pool {
     heats: AtomicU32,
     slots: AtomicU32,
     writer: Mutex<PoolWriter>,
+    /// Number of blocks of earlier runs.
+    restored: usize,
 }
 
 /// The address of code in the pool: its page's number and its offset.
@@ -129,6 +221,7 @@ impl Pool {
             heats: AtomicU32::new(0),
             slots: AtomicU32::new(0),
             writer: Mutex::new(PoolWriter::new(memory, emitter)),
+            restored: 0,
         })
     }
 
@@ -220,6 +313,10 @@ impl Pool {
         if form.is_hot() && has_path && heat.is_none() {
             return None;
         }
+        let origin = Origin {
+            first: address,
+            second: None,
+        };
         let id = POOLED | self.blocks.count() as u32;
         let first_site = POOLED | self.sites.count() as u32;
         let first_slot = self.slots();
@@ -234,7 +331,7 @@ impl Pool {
                 first_slot,
                 scattered: Scattered {
                     instructions: scattered,
-                    from: 0,
+                    from: Scattered::origin(mode, origin),
                 },
             }
         } else {
@@ -245,10 +342,7 @@ impl Pool {
         let placement = Placement {
             mode,
             hot: form.is_hot(),
-            origin: Origin {
-                first: address,
-                second: None,
-            },
+            origin,
             base,
             bytes: emitter.code().len(),
             heat,
@@ -283,12 +377,18 @@ impl Pool {
         }
     }
 
-    /// Makes `jump` lead to `rip` through the jump cache.
-    pub(crate) fn bridge(&self, jump: Incoming, rip: u64, user: bool) {
+    /// Makes `jump` lead to `rip` through the jump cache; if it is `relative`, to the RIP with that
+    /// offset in its page.
+    pub(crate) fn bridge(&self, jump: Incoming, rip: u64, user: bool, relative: bool) {
         let mut writer = self.writer();
         if self.has_room(&writer) {
             let base = writer.memory.next();
-            writer.memory.place(stubs::bridge(base, rip, user).code());
+            let code = if relative {
+                stubs::bridge_within(base, rip % PAGE_SIZE, user)
+            } else {
+                stubs::bridge(base, rip, user)
+            };
+            writer.memory.place(code.code());
             writer.memory.set_cell(jump.hole, base);
         }
     }
@@ -308,7 +408,9 @@ impl Pool {
         instructions: impl IntoIterator<Item = u64>,
     ) -> Option<BlockId> {
         let block = self.block(id);
-        self.writer().scattered.extend(instructions);
+        let from = Scattered::origin(block.mode, block.origin);
+        let each = instructions.into_iter().map(|rip| rip.wrapping_add(from));
+        self.writer().scattered.extend(each);
         self.index.retire(id);
         let plain = self.find(block.origin.first, block.rip, block.mode, Sought::Plain)?;
         self.redirect(id, plain.id);

@@ -76,6 +76,12 @@ impl PoolIndex {
         found
     }
 
+    /// True if block `id` was removed from lookups.
+    pub(super) fn is_retired(&self, id: BlockId) -> bool {
+        let line = self.line((id & !POOLED) + 1);
+        line.is_some_and(|line| line.retired.load(Ordering::Relaxed))
+    }
+
     /// Removes block `id` from lookups.
     pub(super) fn retire(&self, id: BlockId) {
         if let Some(line) = self.line((id & !POOLED) + 1) {

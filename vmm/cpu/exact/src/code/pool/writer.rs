@@ -20,9 +20,9 @@ pub(super) struct PoolWriter {
     /// Instructions whose accesses seldom repeat their last address range.
     pub scattered: BTreeSet<u64>,
     /// The jumps linked to each block.
-    incoming: BTreeMap<BlockId, Vec<Incoming>>,
+    pub incoming: BTreeMap<BlockId, Vec<Incoming>>,
     /// Features under which code was translated, by the numbers in modes.
-    features: Vec<Features>,
+    pub features: Vec<Features>,
 }
 
 impl PoolWriter {
