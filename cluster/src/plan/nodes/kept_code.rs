@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::plan::kinds::NodeKind;
 use crate::plan::nodes::template::build;
 
-/// Disables kept code with the value `off`, without an effect on results.
+/// Disables kept code with the value `off`, or names another folder for it; neither affects results.
 const VARIABLE: &str = "BELLJAR_KEPT_CODE";
 /// Name of the folder of such files in the cache, and their extension.
 const FOLDER: &str = "code";
@@ -81,20 +81,22 @@ pub(crate) struct KeptCode {
 impl CodeFolder {
     /// The user's folder. `None` if kept code is disabled, or the host has no place for it.
     pub(crate) fn open() -> Option<Self> {
-        if std::env::var_os(VARIABLE).is_some_and(|value| value == "off") {
+        let wanted = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+        if wanted.as_ref().is_some_and(|value| value == "off") {
             return None;
         }
-        match Self::try_open() {
+        match Self::try_open(wanted.map(PathBuf::from)) {
             Ok(open) => Some(open),
             Err(why) => {
-                tracing::info!("translated code is not kept between runs: {why}");
+                tracing::warn!("translated code is not kept between runs: {why}");
                 None
             }
         }
     }
 
-    fn try_open() -> Result<Self, KeptCodeError> {
-        let (folder, state) = (user_folder(FOLDER)?, user_state_folder()?);
+    fn try_open(wanted: Option<PathBuf>) -> Result<Self, KeptCodeError> {
+        let folder = wanted.map_or_else(|| user_folder(FOLDER), Ok)?;
+        let state = user_state_folder()?;
         for folder in [&folder, &state] {
             let mut builder = fs::DirBuilder::new();
             builder.recursive(true).mode(0o700).create(folder)?;
@@ -114,6 +116,11 @@ impl CodeFolder {
         let opened = opened.and_then(|file| Ok((file.try_clone()?, file)));
         let (mut read_from, file) = match opened {
             Ok(files) => files,
+            Err(why @ KeptCodeError::Foreign) => {
+                let path = path.display();
+                tracing::warn!("the translated code in {path} is not used: {why}");
+                return (pool, None);
+            }
             Err(why) => {
                 tracing::info!("{} is not used: {why}", path.display());
                 return (pool, None);
