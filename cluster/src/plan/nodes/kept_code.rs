@@ -258,7 +258,7 @@ fn read(file: &mut File, key: &CodeKey) -> Result<Option<SealedCode>, KeptCodeEr
     if bytes.is_empty() {
         return Ok(None);
     }
-    Ok(Some(SealedCode::open(&bytes, key)?))
+    Ok(Some(SealedCode::open(bytes, key)?))
 }
 
 /// The key in the file at `path`, which is made if it is missing or empty.

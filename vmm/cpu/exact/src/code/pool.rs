@@ -36,6 +36,8 @@ use belljar_translate::host::stubs;
 mod contents;
 /// An index of a pool's blocks: a hash table that can be read during additions.
 mod index;
+/// Blocks of earlier runs.
+mod restored;
 /// A pool as bytes.
 mod saved;
 /// Authentication of a saved pool.
@@ -44,8 +46,8 @@ mod seal;
 mod writer;
 
 use contents::PoolContents;
-use index::PoolIndex;
-use saved::SavedPool;
+use index::{IndexedBlock, PoolIndex};
+use restored::RestoredBlocks;
 use writer::PoolWriter;
 
 pub(crate) use crate::code::form::{Form, Sought};
@@ -130,22 +132,19 @@ impl CodePool {
         let saved = self.saved.as_ref()?;
         let place = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = place.as_ref()?;
-        let added = pool.blocks.count() - pool.restored;
-        if added == 0 || added < pool.restored / WORTH_SAVING {
+        let added = pool.blocks.count();
+        if added == 0 || added < pool.restored.blocks() / WORTH_SAVING {
             return None;
         }
         let identity = seal::identity(&saved.build, &pool.character, self.bytes);
-        let state = SavedPool::of(pool)?;
-        state
-            .fits(pool)
-            .then(|| seal::seal(&state, identity, key))?
+        seal::seal(pool, identity, key)
     }
 
     /// Number of distinct pages of code, and of blocks in them.
     pub fn size(&self) -> (usize, usize) {
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.as_ref()
-            .map_or((0, 0), |pool| (pool.contents.pages(), pool.blocks.count()))
+            .map_or((0, 0), |pool| (pool.contents.pages(), pool.block_count()))
     }
 
     /// The pool, which the first caller creates. `None` for a pool of code with another character.
@@ -175,12 +174,11 @@ impl CodePool {
         };
         let mut pool = empty()?;
         let identity = seal::identity(&saved.build, character, self.bytes);
-        let filled = code.pool(identity).and_then(|state| state.fill(&pool));
+        let filled = code.pool(identity).and_then(|state| state.fill(&mut pool));
         if let Err(refusal) = filled {
             *saved.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
             return empty();
         }
-        pool.restored = pool.blocks.count();
         Ok(pool)
     }
 }
@@ -196,8 +194,8 @@ pub(crate) struct Pool {
     heats: AtomicU32,
     slots: AtomicU32,
     writer: Mutex<PoolWriter>,
-    /// Number of blocks of earlier runs.
-    restored: usize,
+    /// Blocks of earlier runs, whose numbers precede those of `blocks`.
+    restored: RestoredBlocks,
 }
 
 /// The address of code in the pool: its page's number and its offset.
@@ -221,7 +219,7 @@ impl Pool {
             heats: AtomicU32::new(0),
             slots: AtomicU32::new(0),
             writer: Mutex::new(PoolWriter::new(memory, emitter)),
-            restored: 0,
+            restored: RestoredBlocks::default(),
         })
     }
 
@@ -235,17 +233,59 @@ impl Pool {
     }
 
     pub(crate) fn block(&self, id: BlockId) -> &Block {
-        match self.blocks.get((id & !POOLED) as usize) {
+        let number = (id & !POOLED) as usize;
+        let block = match number.checked_sub(self.restored.blocks()) {
+            Some(number) => self.blocks.get(number),
+            None => self.restored.block(id),
+        };
+        match block {
             Some(block) => block,
             None => unreachable!("the pool has no block {id:#x}"),
         }
     }
 
+    /// Number of blocks.
+    fn block_count(&self) -> usize {
+        self.restored.blocks() + self.blocks.count()
+    }
+
+    /// The mode of block `id`, which is not decoded for it.
+    fn mode_of(&self, id: BlockId) -> Mode {
+        let restored = self.restored.mode(id);
+        restored.unwrap_or_else(|| self.block(id).mode)
+    }
+
     pub(crate) fn site(&self, id: ExitStubId) -> &ExitStub {
-        match self.sites.get((id & !POOLED) as usize) {
+        let number = (id & !POOLED) as usize;
+        let site = match number.checked_sub(self.restored.stubs()) {
+            Some(number) => self.sites.get(number),
+            None => self.restored.stub(id),
+        };
+        match site {
             Some(site) => site,
             None => unreachable!("the pool has no site {id:#x}"),
         }
+    }
+
+    /// Number of exit stubs.
+    fn site_count(&self) -> usize {
+        self.restored.stubs() + self.sites.count()
+    }
+
+    /// The exit stubs of block `id`, which this run made.
+    fn stubs_of(&self, id: BlockId) -> impl Iterator<Item = &ExitStub> {
+        let of_block = |site: &ExitStub| site.block & !POOLED;
+        let number = id & !POOLED;
+        let (mut low, mut high) = (0, self.sites.count());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.sites.get(middle) {
+                Some(site) if of_block(site) < number => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        let sites = (low..).map_while(|at| self.sites.get(at));
+        sites.take_while(move |site| of_block(site) == number)
     }
 
     /// Number of heat counters in use, which are numbered from zero.
@@ -317,8 +357,8 @@ impl Pool {
             first: address,
             second: None,
         };
-        let id = POOLED | self.blocks.count() as u32;
-        let first_site = POOLED | self.sites.count() as u32;
+        let id = POOLED | self.block_count() as u32;
+        let first_site = POOLED | self.site_count() as u32;
         let first_slot = self.slots();
         let base = writer.memory.next();
         let links = Links::Cells(writer.memory.cell(writer.cells));
@@ -365,7 +405,7 @@ impl Pool {
         let bytes = writer.memory.limit();
         writer.memory.has_room(BLOCK_ROOM)
             && writer.cells + BLOCK_ROOM / BYTES_PER_CELL < bytes / BYTES_PER_CELL
-            && self.sites.count() < bytes / BYTES_PER_SITE
+            && self.site_count() < bytes / BYTES_PER_SITE
     }
 
     /// Links `jump` of block `from` to block `to` of the same page.
@@ -419,10 +459,11 @@ impl Pool {
 
     /// The block whose host code contains `pc`.
     pub(crate) fn block_at(&self, pc: u64) -> Option<BlockId> {
-        let (mut low, mut high) = (0, self.blocks.count());
+        let (mut low, mut high) = (0, self.block_count());
         while low < high {
             let middle = low.midpoint(high);
-            if self.block(middle as u32).indirect_entry <= pc {
+            let begins = |block: IndexedBlock| block.indirect_entry <= pc;
+            if self.index.indexed(middle as BlockId).is_some_and(begins) {
                 low = middle + 1;
             } else {
                 high = middle;

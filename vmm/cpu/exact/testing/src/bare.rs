@@ -84,7 +84,7 @@ fn key() -> CodeKey {
 
 /// A pool for all guests, with `sealed` code.
 fn pool(sealed: Option<Vec<u8>>) -> CodePool {
-    let open = move || sealed.map(|sealed| SealedCode::open(&sealed, &key()).unwrap());
+    let open = move || sealed.map(|sealed| SealedCode::open(sealed, &key()).unwrap());
     CodePool::with_room(128 << 20).beginning_with(open, "tests")
 }
 

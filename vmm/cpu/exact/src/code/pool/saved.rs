@@ -1,33 +1,40 @@
 //! A pool as bytes, and as the pool that they describe.
 //!
 //! Translated code is position-independent, so it is saved as it is; host addresses in tables are saved as
-//! offsets from the beginning of the code memory. Instructions are not saved: they are decoded again from
-//! the page's bytes. A pool is only made from bytes that [`seal`](super::seal) has authenticated and whose
-//! identity is the pool's; every number in them is checked nevertheless. Called by `pool` when the first
-//! vCPU joins, and at the end of a run.
+//! offsets from the beginning of the code memory. Blocks and exit stubs stay in their saved form until they
+//! are needed ([`restored`](super::restored)). A pool is only made from bytes that [`seal`](super::seal) has
+//! authenticated and whose identity is the pool's; numbers in them are checked nevertheless. Called by
+//! `pool` when the first vCPU joins, and at the end of a run.
+//!
+//! ```text
+//! lengths of the following three (8 each)  code  bytes of pages  records of blocks  tables
+//! ```
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
-use belljar_translate::guest::decode::MAX_RUN;
 use belljar_translate::guest::features::Features;
-use belljar_translate::guest::mode::{Mode, Origin};
-use belljar_translate::host::allocation::Allocation;
-use belljar_translate::host::block::{Block, Incoming};
+use belljar_translate::guest::mode::Mode;
+use belljar_translate::host::block::Incoming;
 use belljar_translate::host::cache::CELL_BYTES;
-use belljar_translate::host::emit::BlockSegment;
 use belljar_translate::host::exit_stub::{BlockId, POOLED};
 use bincode::{Decode, Encode};
 
+use super::index::IndexedBlock;
+use super::restored::RestoredBlocks;
 use super::{BYTES_PER_CELL, PageBytes, Pool};
 
+/// Blocks with their exit stubs in their saved form.
+mod record;
 /// Exit stubs in their saved form.
 mod stubs;
 #[cfg(test)]
 mod tests;
 
-use stubs::{BlockCode, SavedPages, SavedStub};
+pub(super) use record::{Limits, SavedRecord};
+pub(super) use stubs::SavedPages;
 
 /// The largest part of each table that a saved pool may use, as a divisor: a run needs room for its own code.
 const SHARE: usize = 2;
@@ -51,6 +58,11 @@ pub enum SavedCodeError {
     Full,
 }
 
+/// The most memory that tables take when they are decoded.
+const MOST_BYTES: usize = 512 << 20;
+
+pub(super) type Codec = bincode::Encoding<MOST_BYTES>;
+
 /// A page, by the bytes of its content and its linear page number.
 #[derive(Encode, Decode)]
 struct SavedPage {
@@ -70,51 +82,44 @@ struct SavedLink {
     plain: bool,
 }
 
-/// A block; host addresses are offsets.
-#[derive(Encode, Decode)]
-struct SavedBlock {
+/// A block's line in the index, and its place among the records.
+#[derive(Clone, Encode, Decode)]
+pub(super) struct SavedLine {
     rip: u64,
+    /// Address in the pool.
+    address: u64,
     mode: Mode,
     hot: bool,
     retired: bool,
-    address: u64,
-    bytes: (u64, u64),
-    end: u64,
+    /// Offsets of its entries.
     entry: u32,
     indirect_entry: u32,
-    host_end: u32,
-    counted: u16,
-    rest: Vec<i32>,
-    offsets: Vec<i16>,
-    segments: Vec<BlockSegment>,
-    host_map: Vec<(u32, u16)>,
-    /// Numbers of its instructions with masked memory operands.
-    masked: Vec<u16>,
-    heat: Option<u32>,
-    slots: (u32, u32),
-    members: Vec<Vec<u64>>,
-    loops: bool,
-    allocation: Allocation,
-    dead_flags: u32,
+    /// Bytes of its record, and number of its exit stubs.
+    record: u32,
+    stubs: u32,
 }
 
-/// A pool.
+/// Everything besides code, pages and blocks.
 #[derive(Encode, Decode)]
-pub(super) struct SavedPool {
-    /// All code, from the beginning of the code memory.
-    code: Vec<u8>,
+struct SavedTables {
     /// For each cell, the offset of its target.
     cells: Vec<u32>,
-    /// The bytes of distinct pages, one after another.
-    contents: Vec<u8>,
     pages: Vec<SavedPage>,
     features: Vec<Features>,
     scattered: Vec<u64>,
-    blocks: Vec<SavedBlock>,
-    stubs: Vec<SavedStub>,
+    lines: Vec<SavedLine>,
     links: Vec<SavedLink>,
     heats: u32,
     slots: u32,
+}
+
+/// A pool.
+pub(super) struct SavedPool {
+    bytes: Vec<u8>,
+    code: Range<usize>,
+    contents: Range<usize>,
+    records: Range<usize>,
+    tables: SavedTables,
 }
 
 /// Refuses a table unless `holds`.
@@ -123,289 +128,296 @@ fn check(holds: bool, table: &'static str) -> Result<(), SavedCodeError> {
 }
 
 impl SavedPool {
-    /// The state of `pool`. `None` if an instruction cannot be decoded from its page.
-    pub(super) fn of(pool: &Pool) -> Option<Self> {
+    /// Appends the state of `pool` to `into`. `None` if an instruction cannot be decoded from its page, or
+    /// if a later run would not use it.
+    pub(super) fn append(pool: &Pool, into: &mut Vec<u8>) -> Option<()> {
         let writer = pool.writer();
         let start = pool.range.start;
+        let first_cell = writer.memory.cell(0);
         let offset = |at: u64| (at - start) as u32;
-        let cell_of = |at: u64| ((at - writer.memory.cell(0)) / CELL_BYTES as u64) as u32;
+        let cell_of = |at: u64| ((at - first_cell) / CELL_BYTES as u64) as u32;
+        let (mut contents, mut pages) = (Vec::new(), Vec::new());
+        for (page, place) in pool.contents.each() {
+            pages.push(SavedPage::add(page, place, &mut contents));
+        }
+        let known = SavedPages {
+            pages: &pages,
+            contents: contents.as_chunks().0,
+            features: &writer.features,
+        };
+        let (mut lines, mut records) = (Vec::new(), Vec::new());
+        for id in 0..pool.block_count() as BlockId {
+            let before = records.len();
+            let stubs = match pool.restored.record(id) {
+                Some((record, stubs)) => {
+                    records.extend_from_slice(record);
+                    stubs
+                }
+                None => {
+                    let record = SavedRecord::of(pool, id, start, cell_of, known)?;
+                    Codec::encode(&record, &mut records).ok()?;
+                    record.stubs.len() as u32
+                }
+            };
+            let IndexedBlock {
+                key,
+                hot,
+                retired,
+                entry,
+                indirect_entry,
+            } = pool.index.indexed(id)?;
+            lines.push(SavedLine {
+                rip: key.0,
+                address: key.1,
+                mode: pool.mode_of(id),
+                hot,
+                retired,
+                entry: offset(entry),
+                indirect_entry: offset(indirect_entry),
+                record: (records.len() - before) as u32,
+                stubs,
+            });
+        }
         let cells = (0..writer.cells).map(|number| {
             let cell = writer.memory.cell(number);
             offset(writer.memory.word(cell))
         });
-        let links = writer.incoming.iter().flat_map(|(&to, jumps)| {
-            jumps.iter().map(move |jump| SavedLink {
-                to,
-                cell: cell_of(jump.hole),
-                stub: offset(jump.stub),
-                plain: jump.plain,
-            })
-        });
-        let mut saved = Self {
-            code: writer.memory.bytes(),
+        let tables = SavedTables {
             cells: cells.collect(),
-            contents: Vec::new(),
-            pages: Vec::new(),
             features: writer.features.clone(),
             scattered: writer.scattered.iter().copied().collect(),
-            blocks: Vec::with_capacity(pool.blocks.count()),
-            stubs: Vec::with_capacity(pool.sites.count()),
-            links: links.collect(),
+            links: writer
+                .each_link()
+                .map(|(to, jump)| SavedLink {
+                    to,
+                    cell: cell_of(jump.hole),
+                    stub: offset(jump.stub),
+                    plain: jump.plain,
+                })
+                .collect(),
             heats: pool.heats(),
             slots: pool.slots(),
+            pages,
+            lines,
         };
-        for (page, place) in pool.contents.each() {
-            saved.add_page(page, place);
+        let code = writer.memory.bytes();
+        if !tables.fits(code.len(), writer.memory.limit()) {
+            return None;
         }
-        for id in 0..pool.blocks.count() {
-            let block = pool.block(id as BlockId);
-            let retired = pool.index.is_retired(id as BlockId);
-            saved.blocks.push(SavedBlock::of(block, retired, start));
+        for part in [&code, &contents, &records] {
+            into.extend_from_slice(&(part.len() as u64).to_le_bytes());
         }
-        let stubs = (0..pool.sites.count()).map(|id| {
-            let stub = pool.site(id as u32);
-            let block = pool.block(stub.block);
-            SavedStub::of(stub, block, start, cell_of, saved.pages())
-        });
-        saved.stubs = stubs.collect::<Option<_>>()?;
-        Some(saved)
+        for part in [&code, &contents, &records] {
+            into.extend_from_slice(part);
+        }
+        Codec::encode(&tables, into).ok()?;
+        Some(())
     }
 
-    fn pages(&self) -> SavedPages<'_> {
+    /// The pool in `bytes` from `start` on, whose seal was verified.
+    ///
+    /// # Errors
+    /// [`SavedCodeError::Table`] if they are no pool.
+    pub(super) fn decode(bytes: Vec<u8>, start: usize) -> Result<Self, SavedCodeError> {
+        let encoding = SavedCodeError::Table("encoding");
+        let rest = bytes.get(start..).ok_or(encoding)?;
+        let (lengths, _) = rest.split_first_chunk::<24>().ok_or(encoding)?;
+        let mut at = start + lengths.len();
+        let mut next = |length: &[u8; 8]| {
+            let length = usize::try_from(u64::from_le_bytes(*length)).ok();
+            let end = at.checked_add(length?)?;
+            let range = (end <= bytes.len()).then_some(at..end);
+            at = end;
+            range
+        };
+        let [code, contents, records] = lengths.as_chunks::<8>().0 else {
+            return Err(encoding);
+        };
+        let [code, contents, records] = [next(code), next(contents), next(records)];
+        let (Some(code), Some(contents), Some(records)) = (code, contents, records) else {
+            return Err(encoding);
+        };
+        let decoded = Codec::decode::<SavedTables>(&bytes[records.end..]);
+        let (tables, _) = decoded.map_err(|_| encoding)?;
+        Ok(Self {
+            bytes,
+            code,
+            contents,
+            records,
+            tables,
+        })
+    }
+
+    /// The bytes of the code.
+    fn code(&self) -> &[u8] {
+        &self.bytes[self.code.clone()]
+    }
+
+    /// The pages from which instructions are decoded.
+    pub(super) fn pages(&self) -> SavedPages<'_> {
         SavedPages {
-            pages: &self.pages,
-            contents: self.contents.as_chunks().0,
-            features: &self.features,
+            pages: &self.tables.pages,
+            contents: self.bytes[self.contents.clone()].as_chunks().0,
+            features: &self.tables.features,
         }
     }
 
-    /// Adds a page.
-    fn add_page(&mut self, bytes: &PageBytes, place: u64) {
-        let each = self.contents.as_chunks::<{ PAGE_SIZE as usize }>().0;
-        let known = each.iter().rposition(|known| known == bytes);
-        let content = known.unwrap_or(each.len()) as u32;
-        if known.is_none() {
-            self.contents.extend_from_slice(bytes);
+    /// The lines of its blocks.
+    pub(super) fn lines(&self) -> &[SavedLine] {
+        &self.tables.lines
+    }
+
+    /// The bytes of the records of its blocks.
+    pub(super) fn records(&self) -> &[u8] {
+        &self.bytes[self.records.clone()]
+    }
+
+    /// The limits of numbers in records.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            code: self.code.len(),
+            cells: self.tables.cells.len(),
+            pages: self.tables.pages.len(),
+            features: self.tables.features.len(),
+            heats: self.tables.heats,
+            slots: self.tables.slots,
         }
-        self.pages.push(SavedPage { place, content });
     }
 
     /// Fills `pool`, which has no blocks.
     ///
     /// # Errors
     /// [`SavedCodeError`] if a value is impossible; the pool must then not be used.
-    pub(super) fn fill(mut self, pool: &Pool) -> Result<(), SavedCodeError> {
-        self.check_sizes(pool)?;
-        let mut writer = pool.writer();
+    pub(super) fn fill(mut self, pool: &mut Pool) -> Result<(), SavedCodeError> {
+        self.check_tables(pool)?;
         let start = pool.range.start;
+        let mut writer = pool.writer();
         let placed = writer.memory.used();
+        let code = self.code();
         check(
-            self.code.len() >= placed && self.code[..placed] == writer.memory.bytes()[..],
+            code.len() >= placed && code[..placed] == writer.memory.bytes()[..],
             "shared parts of the code",
         )?;
-        writer.memory.place(&self.code[placed..]);
-        for (number, &target) in self.cells.iter().enumerate() {
+        writer.memory.place(&code[placed..]);
+        let tables = &self.tables;
+        for (number, &target) in tables.cells.iter().enumerate() {
             let cell = writer.memory.cell(number);
             writer.memory.set_cell(cell, start + u64::from(target));
         }
-        writer.cells = self.cells.len();
-        writer.features.clone_from(&self.features);
-        writer.scattered = self.scattered.iter().copied().collect();
+        writer.cells = tables.cells.len();
+        writer.features.clone_from(&tables.features);
+        writer.scattered = tables.scattered.iter().copied().collect();
+        let first_cell = writer.memory.cell(0);
         let pages = self.pages();
-        for page in &self.pages {
+        for page in pages.pages {
             let bytes = &pages.contents[page.content as usize];
             pool.contents.restore(bytes, page.place);
         }
-        for stub in &self.stubs {
-            let block = &self.blocks[(stub.block & !POOLED) as usize];
-            let cell = |number| writer.memory.cell(number as usize);
-            pool.sites.push(stub.restored(block, start, cell, pages)?);
+        for (id, line) in (POOLED..).zip(&tables.lines) {
+            pool.index.restore(id, line.indexed(start));
         }
-        let mut blocks = std::mem::take(&mut self.blocks);
-        let pages = self.pages();
-        for (id, saved) in (0..).zip(blocks.drain(..)) {
-            let is_retired = saved.retired;
-            let block = saved.restored(start, pages)?;
-            let key = (block.rip, block.origin.first, block.mode.bits());
-            pool.blocks.push(block);
-            pool.index.add(key, POOLED | id, pool.block(id));
-            if is_retired {
-                pool.index.retire(id);
-            }
-        }
-        for link in &self.links {
+        let links = std::mem::take(&mut self.tables.links).into_iter();
+        let links = links.map(|link| {
             let jump = Incoming {
-                hole: writer.memory.cell(link.cell as usize),
+                hole: first_cell + u64::from(link.cell) * CELL_BYTES as u64,
                 stub: start + u64::from(link.stub),
                 plain: link.plain,
                 wide: false,
             };
-            writer.incoming.entry(link.to).or_default().push(jump);
-        }
-        pool.heats.store(self.heats, Ordering::Release);
-        pool.slots.store(self.slots, Ordering::Release);
+            (link.to, jump)
+        });
+        writer.restore_links(links.collect());
+        pool.heats.store(self.tables.heats, Ordering::Release);
+        pool.slots.store(self.tables.slots, Ordering::Release);
+        drop(writer);
+        pool.restored = RestoredBlocks::new(self, start, first_cell);
         Ok(())
     }
 
-    /// True if it leaves room for more in `pool`.
-    pub(super) fn fits(&self, pool: &Pool) -> bool {
+    fn check_tables(&self, pool: &Pool) -> Result<(), SavedCodeError> {
+        let tables = &self.tables;
         let room = pool.writer().memory.limit();
-        self.code.len() <= room / CODE_SHARE
-            && self.cells.len() <= room / BYTES_PER_CELL / SHARE
-            && self.pages.len() <= room / PAGE_SIZE as usize / SHARE
-            && self.heats as usize <= POOL_HEATS / SHARE
-            && self.slots as usize <= POOL_SLOTS / SHARE
-    }
-
-    /// Checks everything that does not need decoded instructions.
-    fn check_sizes(&self, pool: &Pool) -> Result<(), SavedCodeError> {
-        if !self.fits(pool) {
+        if !tables.fits(self.code.len(), room) {
             return Err(SavedCodeError::Full);
         }
+        let in_code = |at: u32| (at as usize) < self.code.len();
+        let cells = tables.cells.iter().all(|&cell| in_code(cell));
+        check(cells, "jump targets")?;
         let contents = self.contents.len() / PAGE_SIZE as usize;
-        let code = self.code.len() as u64;
-        let in_code = |at: u32| u64::from(at) < code;
-        check(self.cells.iter().all(|&cell| in_code(cell)), "jump targets")?;
+        let pages = &mut tables.pages.iter();
+        let pages = pages.all(|page| (page.content as usize) < contents);
         check(
-            self.contents.len().is_multiple_of(PAGE_SIZE as usize),
+            pages && self.contents.len().is_multiple_of(PAGE_SIZE as usize),
             "pages",
         )?;
-        let pages = self
-            .pages
-            .iter()
-            .all(|page| (page.content as usize) < contents);
-        check(pages, "pages")?;
-        check(self.features.len() <= Mode::FEATURE_SETS, "features")?;
-        check(self.blocks.len() < POOLED as usize, "blocks")?;
-        check(self.stubs.len() < POOLED as usize, "exits")?;
-        let mut before = 0;
-        for block in &self.blocks {
-            check(block.indirect_entry >= before, "blocks")?;
-            block.check(self)?;
-            before = block.host_end;
+        check(tables.features.len() <= Mode::FEATURE_SETS, "features")?;
+        check(tables.lines.len() < POOLED as usize, "blocks")?;
+        let mut records = 0;
+        for pair in tables.lines.windows(2) {
+            check(pair[0].indirect_entry <= pair[1].indirect_entry, "blocks")?;
         }
-        let blocks = self.blocks.len() as u32;
-        let is_block = |id: u32| id & POOLED != 0 && id & !POOLED < blocks;
-        for stub in &self.stubs {
-            check(is_block(stub.block), "exits")?;
-            stub.check(self.code.len(), self.cells.len(), self.slots)?;
+        for line in &tables.lines {
+            let page = line.address / PAGE_SIZE;
+            let possible = in_code(line.entry)
+                && in_code(line.indirect_entry)
+                && page < tables.pages.len() as u64
+                && line.stubs as usize <= self.code.len();
+            check(possible, "blocks")?;
+            records += line.record as usize;
         }
-        let links = self.links.iter().all(|link| {
-            is_block(link.to) && (link.cell as usize) < self.cells.len() && in_code(link.stub)
+        check(records == self.records.len(), "blocks")?;
+        let links = tables.links.iter().all(|link| {
+            let is_block =
+                link.to & POOLED != 0 && ((link.to & !POOLED) as usize) < tables.lines.len();
+            is_block && (link.cell as usize) < tables.cells.len() && in_code(link.stub)
         });
         check(links, "links")
     }
 }
 
-impl SavedBlock {
-    fn of(block: &Block, retired: bool, start: u64) -> Self {
-        let offset = |at: u64| (at - start) as u32;
-        Self {
-            rip: block.rip,
-            mode: block.mode,
-            hot: block.hot,
-            retired,
-            address: block.origin.first,
-            bytes: block.bytes,
-            end: block.end,
-            entry: offset(block.entry),
-            indirect_entry: offset(block.indirect_entry),
-            host_end: offset(block.host_end),
-            counted: block.counted,
-            rest: block.rest.to_vec(),
-            offsets: block.offsets.to_vec(),
-            segments: block.segments.to_vec(),
-            host_map: block.host_map.to_vec(),
-            masked: block.masked.iter().map(|&(number, _)| number).collect(),
-            heat: block.heat,
-            slots: (block.slots.start, block.slots.end),
-            members: block.members.iter().map(|each| each.to_vec()).collect(),
-            loops: block.loops,
-            allocation: block.allocation,
-            dead_flags: block.dead_flags,
+impl SavedTables {
+    /// True if they leave room for more in a pool with `room` bytes of code, of which they describe `code`.
+    fn fits(&self, code: usize, room: usize) -> bool {
+        code <= room / CODE_SHARE
+            && self.cells.len() <= room / BYTES_PER_CELL / SHARE
+            && self.pages.len() <= room / PAGE_SIZE as usize / SHARE
+            && self.heats as usize <= POOL_HEATS / SHARE
+            && self.slots as usize <= POOL_SLOTS / SHARE
+    }
+}
+
+impl SavedPage {
+    /// The page with these `bytes`, which are added to `contents` if missing.
+    fn add(bytes: &PageBytes, place: u64, contents: &mut Vec<u8>) -> Self {
+        let each = contents.as_chunks::<{ PAGE_SIZE as usize }>().0;
+        let known = each.iter().rposition(|known| known == bytes);
+        let content = known.unwrap_or(each.len()) as u32;
+        if known.is_none() {
+            contents.extend_from_slice(bytes);
         }
+        Self { place, content }
     }
+}
 
-    fn check(&self, pool: &SavedPool) -> Result<(), SavedCodeError> {
-        let count = self.offsets.len();
-        let is_instruction = |number: u16| usize::from(number) < count;
-        let in_code = self.indirect_entry <= self.entry
-            && self.entry <= self.host_end
-            && self.host_end as usize <= pool.code.len();
-        let page = self.address / PAGE_SIZE;
-        let slots = self.slots.0 <= self.slots.1 && self.slots.1 <= pool.slots;
-        check(
-            in_code
-                && (1..=MAX_RUN).contains(&count)
-                && usize::from(self.counted) <= count
-                && (self.rest.is_empty() || self.rest.len() == usize::from(self.counted))
-                && page < pool.pages.len() as u64
-                && usize::from(self.mode.features) < pool.features.len().max(1)
-                && self.heat.is_none_or(|heat| heat < pool.heats)
-                && slots
-                && self.members.len() == (self.slots.1 - self.slots.0) as usize
-                && self
-                    .host_map
-                    .iter()
-                    .all(|&(_, number)| is_instruction(number))
-                && self
-                    .segments
-                    .iter()
-                    .all(|segment| segment.start <= count as u16)
-                && self.masked.iter().all(|&number| is_instruction(number))
-                && self.allocation.is_possible(),
-            "blocks",
-        )
-    }
-
-    /// RIP of instruction `index`.
-    fn rip_of(&self, index: u16) -> Option<u64> {
-        let offset = self.offsets.get(usize::from(index))?;
-        Some(self.rip.wrapping_add_signed(i64::from(*offset)))
-    }
-
-    fn code(&self) -> BlockCode {
-        BlockCode {
-            address: self.address,
-            mode: self.mode,
-            allocation: self.allocation,
-        }
-    }
-
-    fn restored(self, start: u64, pages: SavedPages<'_>) -> Result<Block, SavedCodeError> {
-        let masked = self.masked.iter().map(|&number| {
-            let instruction = pages.instruction(self.code(), self.rip_of(number)?)?;
-            Some((number, instruction))
-        });
-        let masked: Option<Vec<_>> = masked.collect();
-        let at = |offset: u32| start + u64::from(offset);
-        Ok(Block {
-            rip: self.rip,
-            mode: self.mode,
+impl SavedLine {
+    /// Its line in the index of a pool whose code memory begins at `start`.
+    fn indexed(&self, start: u64) -> IndexedBlock {
+        IndexedBlock {
+            key: (self.rip, self.address, self.mode.bits()),
             hot: self.hot,
-            origin: Origin {
-                first: self.address,
-                second: None,
-            },
-            bytes: self.bytes,
-            end: self.end,
-            entry: at(self.entry),
-            indirect_entry: at(self.indirect_entry),
-            host_end: at(self.host_end),
-            counted: self.counted,
-            rest: self.rest.into(),
-            offsets: self.offsets.into(),
-            segments: self.segments.into(),
-            host_map: self.host_map.into(),
-            masked: masked.ok_or(SavedCodeError::Table("instructions"))?.into(),
-            incoming: Vec::new(),
-            heat: self.heat,
-            slots: self.slots.0..self.slots.1,
-            members: self.members.into_iter().map(Into::into).collect(),
-            loops: self.loops,
-            allocation: self.allocation,
-            dead_flags: self.dead_flags,
-            valid: true,
-        })
+            retired: self.retired,
+            entry: start + u64::from(self.entry),
+            indirect_entry: start + u64::from(self.indirect_entry),
+        }
+    }
+
+    /// The mode of its block.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Bytes of its record, and number of its exit stubs.
+    pub(super) fn sizes(&self) -> (u32, u32) {
+        (self.record, self.stubs)
     }
 }

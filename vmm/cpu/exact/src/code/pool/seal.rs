@@ -5,13 +5,14 @@
 //! it. `CodePool` seals and opens; the caller keeps the key and the file.
 //!
 //! ```text
-//! "BELLCODE"  seal (32)  identity (16)  the pool, in the encoding of `belljar-codec`
+//! "BELLCODE"  seal (32)  identity (16)  the pool
 //! ```
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use twox_hash::XxHash3_128;
 
+use super::Pool;
 use super::saved::{SavedCodeError, SavedPool};
 use crate::processor::host::host_features;
 use belljar_translate::host::shared::Character;
@@ -23,11 +24,6 @@ const SEAL: usize = 32;
 const IDENTITY: usize = 16;
 /// Incremented with every change of the saved form.
 const VERSION: u32 = 1;
-/// The most memory that a saved pool takes when it is decoded.
-const MOST_BYTES: usize = 1 << 30;
-
-type Codec = bincode::Encoding<MOST_BYTES>;
-
 /// A user's own key for saved code, which nobody else may know.
 #[derive(Clone)]
 pub struct CodeKey([u8; 32]);
@@ -58,17 +54,16 @@ impl SealedCode {
     ///
     /// # Errors
     /// [`SavedCodeError::Seal`] if they differ in any bit from what was sealed, or that they are no pool.
-    pub fn open(bytes: &[u8], key: &CodeKey) -> Result<Self, SavedCodeError> {
+    pub fn open(bytes: Vec<u8>, key: &CodeKey) -> Result<Self, SavedCodeError> {
         let sealed = bytes.strip_prefix(MAGIC);
         let sealed = sealed.and_then(|rest| rest.split_at_checked(SEAL));
         let (seal, content) = sealed.ok_or(SavedCodeError::Seal)?;
         let verified = key.mac(content).verify_slice(seal);
         verified.map_err(|_| SavedCodeError::Seal)?;
-        let (&identity, pool) = content
+        let (&identity, _) = content
             .split_first_chunk()
             .ok_or(SavedCodeError::Identity)?;
-        let decoded = Codec::decode::<SavedPool>(pool);
-        let (pool, _) = decoded.map_err(|_| SavedCodeError::Table("encoding"))?;
+        let pool = SavedPool::decode(bytes, MAGIC.len() + SEAL + IDENTITY)?;
         Ok(Self { identity, pool })
     }
 
@@ -82,12 +77,12 @@ impl SealedCode {
     }
 }
 
-/// Seals `pool` for `identity`. `None` if it has no encoding.
-pub(super) fn seal(pool: &SavedPool, identity: u128, key: &CodeKey) -> Option<Vec<u8>> {
+/// Seals `pool` for `identity`. `None` if it cannot be saved.
+pub(super) fn seal(pool: &Pool, identity: u128, key: &CodeKey) -> Option<Vec<u8>> {
     let mut bytes = MAGIC.to_vec();
     bytes.resize(MAGIC.len() + SEAL, 0);
     bytes.extend_from_slice(&identity.to_le_bytes());
-    Codec::encode(pool, &mut bytes).ok()?;
+    SavedPool::append(pool, &mut bytes)?;
     let (head, content) = bytes.split_at_mut(MAGIC.len() + SEAL);
     let seal = key.mac(content).finalize().into_bytes();
     head[MAGIC.len()..].copy_from_slice(&seal);

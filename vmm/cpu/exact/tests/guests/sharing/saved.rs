@@ -22,7 +22,7 @@ fn fresh() -> CodePool {
 
 /// The pool that was saved as `sealed`, in a process of this `build`.
 fn restored(sealed: Vec<u8>, build: &str) -> CodePool {
-    let open = move || SealedCode::open(&sealed, &key()).ok();
+    let open = move || SealedCode::open(sealed, &key()).ok();
     CodePool::with_room(ROOM).beginning_with(open, build)
 }
 
@@ -87,7 +87,7 @@ proptest! {
 #[test]
 fn code_with_any_change_is_refused() {
     let sealed = saved(&program(300, NEVER));
-    let refused = |bytes: &[u8]| SealedCode::open(bytes, &key()).err();
+    let refused = |bytes: &[u8]| SealedCode::open(bytes.to_vec(), &key()).err();
     assert_eq!(refused(&sealed), None);
     for at in (0..sealed.len()).step_by(sealed.len() / 200).chain(0..60) {
         let mut changed = sealed.clone();
@@ -100,7 +100,7 @@ fn code_with_any_change_is_refused() {
     let longer = [&sealed[..], &[0]].concat();
     assert_eq!(refused(&longer), Some(SavedCodeError::Seal));
     let other = CodeKey::new([8; 32]);
-    let foreign = SealedCode::open(&sealed, &other).err();
+    let foreign = SealedCode::open(sealed, &other).err();
     assert_eq!(foreign, Some(SavedCodeError::Seal));
 }
 
@@ -109,7 +109,7 @@ fn code_of_another_build_or_size_is_translated_anew() {
     let code = program(2_000, NEVER);
     let sealed = saved(&code);
     let larger = sealed.clone();
-    let open = move || SealedCode::open(&larger, &key()).ok();
+    let open = move || SealedCode::open(larger, &key()).ok();
     let larger = CodePool::with_room(2 * ROOM).beginning_with(open, BUILD);
     for pool in [restored(sealed, "another build"), larger] {
         let nodes = by_turns(&code, 1, &[1 << 30], Some(&pool));

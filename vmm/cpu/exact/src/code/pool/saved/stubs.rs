@@ -11,15 +11,17 @@ use belljar_translate::guest::mode::Mode;
 use belljar_translate::guest::rename::rename;
 use belljar_translate::host::allocation::Allocation;
 use belljar_translate::host::block::Block;
-use belljar_translate::host::exit_stub::{CheckForm, ExitStub, ExitStubKind, Refill};
+use belljar_translate::host::cache::CELL_BYTES;
+use belljar_translate::host::exit_stub::{BlockId, CheckForm, ExitStub, ExitStubKind, Refill};
 use bincode::{Decode, Encode};
 use iced_x86::Instruction;
 
-use super::{PageBytes, SavedBlock, SavedCodeError, SavedPage, check};
+use super::record::{Limits, SavedBlock};
+use super::{PageBytes, SavedCodeError, SavedPage, check};
 
 /// The pages of a saved pool, from which instructions are decoded.
 #[derive(Clone, Copy)]
-pub(super) struct SavedPages<'a> {
+pub(in super::super) struct SavedPages<'a> {
     pub(super) pages: &'a [SavedPage],
     /// The bytes of distinct pages.
     pub(super) contents: &'a [PageBytes],
@@ -71,8 +73,6 @@ impl SavedPages<'_> {
 /// An exit stub; host addresses are offsets.
 #[derive(Encode, Decode)]
 pub(super) struct SavedStub {
-    /// The block that it belongs to.
-    pub(super) block: u32,
     index: u16,
     allocates: bool,
     relative: bool,
@@ -190,7 +190,6 @@ impl SavedStub {
             &ExitStubKind::Fault { vector } => SavedKind::Fault { vector },
         };
         Some(Self {
-            block: stub.block,
             index: stub.index,
             allocates: stub.allocates,
             relative: stub.relative,
@@ -198,37 +197,34 @@ impl SavedStub {
         })
     }
 
-    /// Checks its numbers, in a pool with this many bytes of code, cells and slots.
+    /// Checks its numbers.
     ///
     /// # Errors
     /// If one is impossible.
-    pub(super) fn check(
-        &self,
-        code: usize,
-        cells: usize,
-        slots: u32,
-    ) -> Result<(), SavedCodeError> {
-        let in_code = |at: u32| (at as usize) < code;
+    pub(super) fn check(&self, limits: Limits) -> Result<(), SavedCodeError> {
+        let in_code = |at: u32| (at as usize) < limits.code;
         let is_possible = match self.kind {
             SavedKind::Miss { resume, bounce, .. } => in_code(resume) && in_code(bounce),
             SavedKind::Commit { resume, .. } | SavedKind::Group { resume, .. } => in_code(resume),
-            SavedKind::Link { cell, stub, .. } => (cell as usize) < cells && in_code(stub),
+            SavedKind::Link { cell, stub, .. } => (cell as usize) < limits.cells && in_code(stub),
             SavedKind::Path { again } => in_code(again),
-            SavedKind::Refilled(refill) => refill.slot < slots,
+            SavedKind::Refilled(refill) => refill.slot < limits.slots,
             _ => true,
         };
         check(is_possible, "exits")
     }
 
-    /// The exit stub of `block`, in code memory that begins at `start` and has cells at these addresses.
+    /// The exit stub of `block`, number `id`, in code memory that begins at `start` and has cells from
+    /// `first_cell` on.
     ///
     /// # Errors
     /// If its instruction is missing.
     pub(super) fn restored(
         &self,
+        id: BlockId,
         block: &SavedBlock,
         start: u64,
-        cell: impl Fn(u32) -> u64,
+        first_cell: u64,
         pages: SavedPages<'_>,
     ) -> Result<ExitStub, SavedCodeError> {
         check(usize::from(self.index) <= block.offsets.len(), "exits")?;
@@ -261,7 +257,7 @@ impl SavedStub {
                 plain,
             } => ExitStubKind::Link {
                 target,
-                hole: cell(number),
+                hole: first_cell + u64::from(number) * CELL_BYTES as u64,
                 stub: at(stub),
                 plain,
             },
@@ -287,7 +283,7 @@ impl SavedStub {
             SavedKind::Fault { vector } => ExitStubKind::Fault { vector },
         };
         Ok(ExitStub {
-            block: self.block,
+            block: id,
             index: self.index,
             allocates: self.allocates,
             relative: self.relative,

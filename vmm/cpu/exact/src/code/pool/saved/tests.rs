@@ -9,8 +9,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::code::form::{Form, Sought};
 
-type Codec = bincode::Encoding<{ 64 << 20 }>;
-
 const ROOM: usize = 1 << 20;
 const RIP: u64 = 0x40_1000;
 const MODE: Mode = Mode {
@@ -85,17 +83,14 @@ fn pool() -> Pool {
 }
 
 fn encoded(pool: &Pool) -> Vec<u8> {
-    let saved = SavedPool::of(pool).expect("its instructions are in its page");
     let mut bytes = Vec::new();
-    Codec::encode(&saved, &mut bytes).unwrap();
+    SavedPool::append(pool, &mut bytes).expect("its instructions are in its page");
     bytes
 }
 
 fn filled(bytes: &[u8]) -> Result<Pool, SavedCodeError> {
-    let decoded = Codec::decode::<SavedPool>(bytes);
-    let (saved, _) = decoded.map_err(|_| SavedCodeError::Table("encoding"))?;
-    let pool = empty();
-    saved.fill(&pool)?;
+    let mut pool = empty();
+    SavedPool::decode(bytes.to_vec(), 0)?.fill(&mut pool)?;
     Ok(pool)
 }
 
@@ -104,19 +99,13 @@ fn a_restored_pool_is_the_saved_one() {
     let before = pool();
     let bytes = encoded(&before);
     let after = filled(&bytes).unwrap();
-    let sizes = |pool: &Pool| {
-        (
-            pool.blocks.count(),
-            pool.sites.count(),
-            pool.contents.pages(),
-        )
-    };
+    let sizes = |pool: &Pool| (pool.block_count(), pool.site_count(), pool.contents.pages());
     assert_eq!(sizes(&after), sizes(&before));
     assert!(sizes(&before).0 == 3 && sizes(&before).1 > 6);
     // Host addresses differ, and nothing else does.
     assert_ne!(after.range, before.range);
     assert_eq!(encoded(&after), bytes);
-    for id in 0..before.blocks.count() as u32 {
+    for id in 0..before.block_count() as u32 {
         let (one, other) = (before.block(id), after.block(id));
         let distance = after.range.start.wrapping_sub(before.range.start);
         assert_eq!(one.entry.wrapping_add(distance), other.entry);
@@ -135,7 +124,7 @@ proptest! {
         from_end in any::<bool>(),
     ) {
         let mut bytes = encoded(&pool());
-        // Tables follow the code and the page, which may have any bytes.
+        // Records and tables follow the code and the page, which may have any bytes.
         let tables = 1500.min(bytes.len());
         for (place, value) in changes {
             let at = match from_end {
@@ -145,13 +134,15 @@ proptest! {
             bytes[at] = value;
         }
         if let Ok(pool) = filled(&bytes) {
-            for id in 0..pool.blocks.count() as u32 {
-                let block = pool.block(id);
-                pool.block_at(block.entry);
-                block.instruction_at(block.entry);
+            for number in 0..pool.block_count() {
+                let id = POOLED | number as u32;
+                let Ok((block, _)) = pool.restored.decoded(number) else {
+                    continue;
+                };
+                block.instruction_at(block.indirect_entry);
                 block.charge_from(0);
+                prop_assert_eq!(pool.mode_of(id), pool.restored.mode(id).unwrap());
             }
-            let _ = SavedPool::of(&pool);
         }
     }
 }
