@@ -14,32 +14,28 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use belljar_cpu::PAGE_SIZE;
-use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
-use belljar_translate::guest::features::Features;
 use belljar_translate::guest::mode::Mode;
 use belljar_translate::host::block::Incoming;
 use belljar_translate::host::cache::CELL_BYTES;
 use belljar_translate::host::exit_stub::{BlockId, POOLED};
-use bincode::{Decode, Encode};
 
+use super::Pool;
 use super::index::IndexedBlock;
 use super::restored::RestoredBlocks;
-use super::{BYTES_PER_CELL, PageBytes, Pool};
 
 /// Blocks with their exit stubs in their saved form.
 mod record;
 /// Exit stubs in their saved form.
 mod stubs;
+/// The tables of a saved pool.
+mod tables;
 #[cfg(test)]
 mod tests;
 
 pub(super) use record::{Limits, SavedRecord};
 pub(super) use stubs::SavedPages;
-
-/// The largest part of each table that a saved pool may use, as a divisor: a run needs room for its own code.
-const SHARE: usize = 2;
-/// The same for code.
-const CODE_SHARE: usize = 4;
+pub(super) use tables::SavedLine;
+use tables::{SavedLink, SavedPage, SavedTables};
 
 /// Errors of a saved pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,56 +58,6 @@ pub enum SavedCodeError {
 const MOST_BYTES: usize = 512 << 20;
 
 pub(super) type Codec = bincode::Encoding<MOST_BYTES>;
-
-/// A page, by the bytes of its content and its linear page number.
-#[derive(Encode, Decode)]
-struct SavedPage {
-    place: u64,
-    /// Number of the content.
-    content: u32,
-}
-
-/// A jump that is linked to a block.
-#[derive(Encode, Decode)]
-struct SavedLink {
-    to: u32,
-    /// Number of its cell.
-    cell: u32,
-    /// Offset of the exit stub.
-    stub: u32,
-    plain: bool,
-}
-
-/// A block's line in the index, and its place among the records.
-#[derive(Clone, Encode, Decode)]
-pub(super) struct SavedLine {
-    rip: u64,
-    /// Address in the pool.
-    address: u64,
-    mode: Mode,
-    hot: bool,
-    retired: bool,
-    /// Offsets of its entries.
-    entry: u32,
-    indirect_entry: u32,
-    /// Bytes of its record, and number of its exit stubs.
-    record: u32,
-    stubs: u32,
-}
-
-/// Everything besides code, pages and blocks.
-#[derive(Encode, Decode)]
-struct SavedTables {
-    /// For each cell, the offset of its target.
-    cells: Vec<u32>,
-    pages: Vec<SavedPage>,
-    features: Vec<Features>,
-    scattered: Vec<u64>,
-    lines: Vec<SavedLine>,
-    links: Vec<SavedLink>,
-    heats: u32,
-    slots: u32,
-}
 
 /// A pool.
 pub(super) struct SavedPool {
@@ -372,52 +318,5 @@ impl SavedPool {
             is_block && (link.cell as usize) < tables.cells.len() && in_code(link.stub)
         });
         check(links, "links")
-    }
-}
-
-impl SavedTables {
-    /// True if they leave room for more in a pool with `room` bytes of code, of which they describe `code`.
-    fn fits(&self, code: usize, room: usize) -> bool {
-        code <= room / CODE_SHARE
-            && self.cells.len() <= room / BYTES_PER_CELL / SHARE
-            && self.pages.len() <= room / PAGE_SIZE as usize / SHARE
-            && self.heats as usize <= POOL_HEATS / SHARE
-            && self.slots as usize <= POOL_SLOTS / SHARE
-    }
-}
-
-impl SavedPage {
-    /// The page with these `bytes`, which are added to `contents` if missing.
-    fn add(bytes: &PageBytes, place: u64, contents: &mut Vec<u8>) -> Self {
-        let each = contents.as_chunks::<{ PAGE_SIZE as usize }>().0;
-        let known = each.iter().rposition(|known| known == bytes);
-        let content = known.unwrap_or(each.len()) as u32;
-        if known.is_none() {
-            contents.extend_from_slice(bytes);
-        }
-        Self { place, content }
-    }
-}
-
-impl SavedLine {
-    /// Its line in the index of a pool whose code memory begins at `start`.
-    fn indexed(&self, start: u64) -> IndexedBlock {
-        IndexedBlock {
-            key: (self.rip, self.address, self.mode.bits()),
-            hot: self.hot,
-            retired: self.retired,
-            entry: start + u64::from(self.entry),
-            indirect_entry: start + u64::from(self.indirect_entry),
-        }
-    }
-
-    /// The mode of its block.
-    pub(super) fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// Bytes of its record, and number of its exit stubs.
-    pub(super) fn sizes(&self) -> (u32, u32) {
-        (self.record, self.stubs)
     }
 }

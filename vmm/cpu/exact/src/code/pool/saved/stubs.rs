@@ -17,7 +17,8 @@ use bincode::{Decode, Encode};
 use iced_x86::Instruction;
 
 use super::record::{Limits, SavedBlock};
-use super::{PageBytes, SavedCodeError, SavedPage, check};
+use super::{SavedCodeError, SavedPage, check};
+use crate::code::pool::PageBytes;
 
 /// The pages of a saved pool, from which instructions are decoded.
 #[derive(Clone, Copy)]

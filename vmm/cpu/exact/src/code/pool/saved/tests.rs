@@ -1,5 +1,6 @@
 use belljar_cpu::InstructionSet;
 use belljar_translate::guest::decode::{Decoded, decode};
+use belljar_translate::guest::features::Features;
 use belljar_translate::guest::mode::Pace;
 use belljar_translate::guest::size::{CodeSize, Nulls};
 use belljar_translate::host::shared::{Character, Counter};
@@ -8,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::code::form::{Form, Sought};
+use crate::code::pool::PageBytes;
 
 const ROOM: usize = 1 << 20;
 const RIP: u64 = 0x40_1000;
