@@ -9,7 +9,7 @@ use belljar_translate::guest::mode::Mode;
 use belljar_translate::host::block::Block;
 use belljar_translate::host::exit_stub::{BlockId, ExitStub, ExitStubId, POOLED};
 
-use super::saved::{SavedCodeError, SavedPool, SavedRecord};
+use super::saved::{Places, SavedCodeError, SavedPool, SavedRecord};
 
 /// A block with its exit stubs.
 type Restored = (Block, Vec<ExitStub>);
@@ -17,10 +17,8 @@ type Restored = (Block, Vec<ExitStub>);
 /// The blocks of a saved pool; none by default.
 #[derive(Default)]
 pub(super) struct RestoredBlocks {
-    saved: Option<SavedPool>,
-    /// Host addresses of the code memory, and of its first cell.
-    start: u64,
-    first_cell: u64,
+    /// With the places of the code memory.
+    saved: Option<(SavedPool, Places)>,
     /// For each block, the end of its record.
     ends: Vec<u32>,
     /// For each block, the number of its first exit stub; and their number.
@@ -30,7 +28,7 @@ pub(super) struct RestoredBlocks {
 
 impl RestoredBlocks {
     /// The blocks of `saved`, whose tables were checked.
-    pub(super) fn new(saved: SavedPool, start: u64, first_cell: u64) -> Self {
+    pub(super) fn new(saved: SavedPool, places: Places) -> Self {
         let (mut ends, mut first_stubs) = (Vec::new(), vec![0]);
         let (mut end, mut stubs) = (0, 0);
         for line in saved.lines() {
@@ -41,12 +39,10 @@ impl RestoredBlocks {
             first_stubs.push(stubs);
         }
         Self {
-            start,
-            first_cell,
             each: ends.iter().map(|_| OnceLock::new()).collect(),
             ends,
             first_stubs,
-            saved: Some(saved),
+            saved: Some((saved, places)),
         }
     }
 
@@ -66,13 +62,15 @@ impl RestoredBlocks {
         let end = *self.ends.get(number)? as usize;
         let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
         let stubs = self.first_stubs[number + 1] - self.first_stubs[number];
-        Some((&self.saved.as_ref()?.records()[begin..end], stubs))
+        let (saved, _) = self.saved.as_ref()?;
+        Some((&saved.records()[begin..end], stubs))
     }
 
     /// The mode of block `id`.
     pub(super) fn mode(&self, id: BlockId) -> Option<Mode> {
-        let lines = self.saved.as_ref()?.lines();
-        lines.get((id & !POOLED) as usize).map(|line| line.mode())
+        let (saved, _) = self.saved.as_ref()?;
+        let line = saved.lines().get((id & !POOLED) as usize)?;
+        Some(line.mode())
     }
 
     /// Block `id`, if it is one of these.
@@ -104,14 +102,13 @@ impl RestoredBlocks {
     /// If the record is impossible, which its seal excludes.
     pub(super) fn decoded(&self, number: usize) -> Result<Restored, SavedCodeError> {
         let missing = SavedCodeError::Table("blocks");
-        let saved = self.saved.as_ref().ok_or(missing)?;
+        let (saved, places) = self.saved.as_ref().ok_or(missing)?;
         let (record, stubs) = self.record(number as BlockId).ok_or(missing)?;
         let restored = SavedRecord::restored(
             record,
             number as BlockId,
             saved.limits(),
-            self.start,
-            self.first_cell,
+            *places,
             saved.pages(),
         )?;
         if restored.1.len() != stubs as usize {

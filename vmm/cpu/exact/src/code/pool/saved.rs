@@ -15,12 +15,10 @@ use std::sync::atomic::Ordering;
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::mode::Mode;
-use belljar_translate::host::block::Incoming;
 use belljar_translate::host::cache::CELL_BYTES;
 use belljar_translate::host::exit_stub::{BlockId, POOLED};
 
 use super::Pool;
-use super::index::IndexedBlock;
 use super::restored::RestoredBlocks;
 
 /// Blocks with their exit stubs in their saved form.
@@ -68,6 +66,53 @@ pub(super) struct SavedPool {
     tables: SavedTables,
 }
 
+/// Host addresses of a pool's code memory, and of its first cell.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    pub(super) start: u64,
+    pub(super) first_cell: u64,
+}
+
+impl Places {
+    /// The offset of host address `at` in the code memory.
+    fn offset(self, at: u64) -> u32 {
+        (at - self.start) as u32
+    }
+
+    /// The number of the cell at host address `at`.
+    fn cell(self, at: u64) -> u32 {
+        ((at - self.first_cell) / CELL_BYTES as u64) as u32
+    }
+
+    /// Host address of the byte at `offset`.
+    fn at(self, offset: u32) -> u64 {
+        self.start + u64::from(offset)
+    }
+
+    /// Host address of cell `number`.
+    fn at_cell(self, number: u32) -> u64 {
+        self.first_cell + u64::from(number) * CELL_BYTES as u64
+    }
+}
+
+/// Appends the record of block `id` of `pool` to `records`; returns the number of its exit stubs. `None` as
+/// for [`SavedPool::append`].
+fn append_record(
+    pool: &Pool,
+    id: BlockId,
+    places: Places,
+    pages: SavedPages<'_>,
+    records: &mut Vec<u8>,
+) -> Option<u32> {
+    if let Some((record, stubs)) = pool.restored.record(id) {
+        records.extend_from_slice(record);
+        return Some(stubs);
+    }
+    let record = SavedRecord::of(pool, id, places, pages)?;
+    Codec::encode(&record, records).ok()?;
+    Some(record.stubs.len() as u32)
+}
+
 /// Refuses a table unless `holds`.
 fn check(holds: bool, table: &'static str) -> Result<(), SavedCodeError> {
     holds.then_some(()).ok_or(SavedCodeError::Table(table))
@@ -78,10 +123,10 @@ impl SavedPool {
     /// if a later run would not use it.
     pub(super) fn append(pool: &Pool, into: &mut Vec<u8>) -> Option<()> {
         let writer = pool.writer();
-        let start = pool.range.start;
-        let first_cell = writer.memory.cell(0);
-        let offset = |at: u64| (at - start) as u32;
-        let cell_of = |at: u64| ((at - first_cell) / CELL_BYTES as u64) as u32;
+        let places = Places {
+            start: pool.range.start,
+            first_cell: writer.memory.cell(0),
+        };
         let (mut contents, mut pages) = (Vec::new(), Vec::new());
         for (page, place) in pool.contents.each() {
             pages.push(SavedPage::add(page, place, &mut contents));
@@ -94,52 +139,19 @@ impl SavedPool {
         let (mut lines, mut records) = (Vec::new(), Vec::new());
         for id in 0..pool.block_count() as BlockId {
             let before = records.len();
-            let stubs = match pool.restored.record(id) {
-                Some((record, stubs)) => {
-                    records.extend_from_slice(record);
-                    stubs
-                }
-                None => {
-                    let record = SavedRecord::of(pool, id, start, cell_of, known)?;
-                    Codec::encode(&record, &mut records).ok()?;
-                    record.stubs.len() as u32
-                }
-            };
-            let IndexedBlock {
-                key,
-                hot,
-                retired,
-                entry,
-                indirect_entry,
-            } = pool.index.indexed(id)?;
-            lines.push(SavedLine {
-                rip: key.0,
-                address: key.1,
-                mode: pool.mode_of(id),
-                hot,
-                retired,
-                entry: offset(entry),
-                indirect_entry: offset(indirect_entry),
-                record: (records.len() - before) as u32,
-                stubs,
-            });
+            let stubs = append_record(pool, id, places, known, &mut records)?;
+            let mut line = SavedLine::of(&pool.index.indexed(id)?, pool.mode_of(id), places);
+            (line.record, line.stubs) = ((records.len() - before) as u32, stubs);
+            lines.push(line);
         }
-        let cells = (0..writer.cells).map(|number| {
-            let cell = writer.memory.cell(number);
-            offset(writer.memory.word(cell))
-        });
+        let cells = (0..writer.cells).map(|number| writer.memory.word(writer.memory.cell(number)));
+        let links = writer.each_link();
         let tables = SavedTables {
-            cells: cells.collect(),
+            cells: cells.map(|target| places.offset(target)).collect(),
             features: writer.features.clone(),
             scattered: writer.scattered.iter().copied().collect(),
-            links: writer
-                .each_link()
-                .map(|(to, jump)| SavedLink {
-                    to,
-                    cell: cell_of(jump.hole),
-                    stub: offset(jump.stub),
-                    plain: jump.plain,
-                })
+            links: links
+                .map(|(to, jump)| SavedLink::of(to, jump, places))
                 .collect(),
             heats: pool.heats(),
             slots: pool.slots(),
@@ -236,8 +248,11 @@ impl SavedPool {
     /// [`SavedCodeError`] if a value is impossible; the pool must then not be used.
     pub(super) fn fill(mut self, pool: &mut Pool) -> Result<(), SavedCodeError> {
         self.check_tables(pool)?;
-        let start = pool.range.start;
         let mut writer = pool.writer();
+        let places = Places {
+            start: pool.range.start,
+            first_cell: writer.memory.cell(0),
+        };
         let placed = writer.memory.used();
         let code = self.code();
         check(
@@ -248,35 +263,26 @@ impl SavedPool {
         let tables = &self.tables;
         for (number, &target) in tables.cells.iter().enumerate() {
             let cell = writer.memory.cell(number);
-            writer.memory.set_cell(cell, start + u64::from(target));
+            writer.memory.set_cell(cell, places.at(target));
         }
         writer.cells = tables.cells.len();
         writer.features.clone_from(&tables.features);
         writer.scattered = tables.scattered.iter().copied().collect();
-        let first_cell = writer.memory.cell(0);
         let pages = self.pages();
         for page in pages.pages {
             let bytes = &pages.contents[page.content as usize];
             pool.contents.restore(bytes, page.place);
         }
         for (id, line) in (POOLED..).zip(&tables.lines) {
-            pool.index.restore(id, line.indexed(start));
+            pool.index.restore(id, line.indexed(places));
         }
         let links = std::mem::take(&mut self.tables.links).into_iter();
-        let links = links.map(|link| {
-            let jump = Incoming {
-                hole: first_cell + u64::from(link.cell) * CELL_BYTES as u64,
-                stub: start + u64::from(link.stub),
-                plain: link.plain,
-                wide: false,
-            };
-            (link.to, jump)
-        });
+        let links = links.map(|link| (link.to, link.jump(places)));
         writer.restore_links(links.collect());
         pool.heats.store(self.tables.heats, Ordering::Release);
         pool.slots.store(self.tables.slots, Ordering::Release);
         drop(writer);
-        pool.restored = RestoredBlocks::new(self, start, first_cell);
+        pool.restored = RestoredBlocks::new(self, places);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use belljar_translate::host::exit_stub::{BlockId, ExitStub, POOLED};
 use bincode::{Decode, Encode};
 
 use super::stubs::{BlockCode, SavedPages, SavedStub};
-use super::{Codec, SavedCodeError, check};
+use super::{Codec, Places, SavedCodeError, check};
 use crate::code::pool::Pool;
 
 /// A block and its exit stubs.
@@ -40,21 +40,19 @@ impl SavedRecord {
     pub(super) fn of(
         pool: &Pool,
         id: BlockId,
-        start: u64,
-        cell: impl Fn(u64) -> u32,
+        places: Places,
         pages: SavedPages<'_>,
     ) -> Option<Self> {
         let block = pool.block(id);
         let stubs = pool.stubs_of(id);
-        let stubs = stubs.map(|stub| SavedStub::of(stub, block, start, &cell, pages));
+        let stubs = stubs.map(|stub| SavedStub::of(stub, block, places, pages));
         Some(Self {
             stubs: stubs.collect::<Option<_>>()?,
-            block: SavedBlock::of(block, start),
+            block: SavedBlock::of(block, places),
         })
     }
 
-    /// The block and the exit stubs of block number `id` in `bytes`, in code memory that begins at `start`
-    /// and has cells from `first_cell` on.
+    /// The block and the exit stubs of block number `id` in `bytes`, in code memory at these places.
     ///
     /// # Errors
     /// If the bytes are no record, or a number is impossible.
@@ -62,8 +60,7 @@ impl SavedRecord {
         bytes: &[u8],
         id: BlockId,
         limits: Limits,
-        start: u64,
-        first_cell: u64,
+        places: Places,
         pages: SavedPages<'_>,
     ) -> Result<(Block, Vec<ExitStub>), SavedCodeError> {
         let decoded = Codec::decode::<Self>(bytes);
@@ -71,10 +68,10 @@ impl SavedRecord {
         record.block.check(limits)?;
         let stubs = record.stubs.iter().map(|stub| {
             stub.check(limits)?;
-            stub.restored(POOLED | id, &record.block, start, first_cell, pages)
+            stub.restored(POOLED | id, &record.block, places, pages)
         });
         let stubs = stubs.collect::<Result<_, _>>()?;
-        Ok((record.block.restored(start, pages)?, stubs))
+        Ok((record.block.restored(places, pages)?, stubs))
     }
 }
 
@@ -106,8 +103,8 @@ pub(super) struct SavedBlock {
 }
 
 impl SavedBlock {
-    fn of(block: &Block, start: u64) -> Self {
-        let offset = |at: u64| (at - start) as u32;
+    fn of(block: &Block, places: Places) -> Self {
+        let offset = |at| places.offset(at);
         Self {
             rip: block.rip,
             mode: block.mode,
@@ -179,13 +176,13 @@ impl SavedBlock {
         }
     }
 
-    fn restored(self, start: u64, pages: SavedPages<'_>) -> Result<Block, SavedCodeError> {
+    fn restored(self, places: Places, pages: SavedPages<'_>) -> Result<Block, SavedCodeError> {
         let masked = self.masked.iter().map(|&number| {
             let instruction = pages.instruction(self.code(), self.rip_of(number)?)?;
             Some((number, instruction))
         });
         let masked: Option<Vec<_>> = masked.collect();
-        let at = |offset: u32| start + u64::from(offset);
+        let at = |offset| places.at(offset);
         Ok(Block {
             rip: self.rip,
             mode: self.mode,

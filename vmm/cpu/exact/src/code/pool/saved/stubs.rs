@@ -11,13 +11,12 @@ use belljar_translate::guest::mode::Mode;
 use belljar_translate::guest::rename::rename;
 use belljar_translate::host::allocation::Allocation;
 use belljar_translate::host::block::Block;
-use belljar_translate::host::cache::CELL_BYTES;
 use belljar_translate::host::exit_stub::{BlockId, CheckForm, ExitStub, ExitStubKind, Refill};
 use bincode::{Decode, Encode};
 use iced_x86::Instruction;
 
 use super::record::{Limits, SavedBlock};
-use super::{SavedCodeError, SavedPage, check};
+use super::{Places, SavedCodeError, SavedPage, check};
 use crate::code::pool::PageBytes;
 
 /// The pages of a saved pool, from which instructions are decoded.
@@ -122,16 +121,15 @@ enum SavedKind {
 }
 
 impl SavedStub {
-    /// The saved form of `stub` of `block`, in code memory that begins at `start`. `None` if its instruction
-    /// is not the one in its page.
+    /// The saved form of `stub` of `block`, in code memory at these places. `None` if its
+    /// instruction is not the one in its page.
     pub(super) fn of(
         stub: &ExitStub,
         block: &Block,
-        start: u64,
-        cell: impl Fn(u64) -> u32,
+        places: Places,
         pages: SavedPages<'_>,
     ) -> Option<Self> {
-        let offset = |at: u64| (at - start) as u32;
+        let offset = |at| places.offset(at);
         let kind = match &stub.kind {
             ExitStubKind::Stop => SavedKind::Stop,
             ExitStubKind::FreeSpent => SavedKind::FreeSpent,
@@ -160,7 +158,7 @@ impl SavedStub {
                 plain,
             } => SavedKind::Link {
                 target,
-                cell: cell(hole),
+                cell: places.cell(hole),
                 stub: offset(stub),
                 plain,
             },
@@ -215,8 +213,7 @@ impl SavedStub {
         check(is_possible, "exits")
     }
 
-    /// The exit stub of `block`, number `id`, in code memory that begins at `start` and has cells from
-    /// `first_cell` on.
+    /// The exit stub of `block`, number `id`, in code memory at these places.
     ///
     /// # Errors
     /// If its instruction is missing.
@@ -224,12 +221,11 @@ impl SavedStub {
         &self,
         id: BlockId,
         block: &SavedBlock,
-        start: u64,
-        first_cell: u64,
+        places: Places,
         pages: SavedPages<'_>,
     ) -> Result<ExitStub, SavedCodeError> {
         check(usize::from(self.index) <= block.offsets.len(), "exits")?;
-        let at = |offset: u32| start + u64::from(offset);
+        let at = |offset| places.at(offset);
         let kind = match self.kind {
             SavedKind::Stop => ExitStubKind::Stop,
             SavedKind::FreeSpent => ExitStubKind::FreeSpent,
@@ -258,7 +254,7 @@ impl SavedStub {
                 plain,
             } => ExitStubKind::Link {
                 target,
-                hole: first_cell + u64::from(number) * CELL_BYTES as u64,
+                hole: places.at_cell(number),
                 stub: at(stub),
                 plain,
             },

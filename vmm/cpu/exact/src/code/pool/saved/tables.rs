@@ -7,8 +7,11 @@ use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
 use belljar_translate::guest::features::Features;
 use belljar_translate::guest::mode::Mode;
+use belljar_translate::host::block::Incoming;
+use belljar_translate::host::exit_stub::BlockId;
 use bincode::{Decode, Encode};
 
+use super::Places;
 use crate::code::pool::index::IndexedBlock;
 use crate::code::pool::{BYTES_PER_CELL, PageBytes};
 
@@ -92,14 +95,29 @@ impl SavedPage {
 }
 
 impl SavedLine {
-    /// Its line in the index of a pool whose code memory begins at `start`.
-    pub(super) fn indexed(&self, start: u64) -> IndexedBlock {
+    /// The line of a block of this `mode`; the caller sets the sizes.
+    pub(super) fn of(block: &IndexedBlock, mode: Mode, places: Places) -> Self {
+        Self {
+            rip: block.key.0,
+            address: block.key.1,
+            mode,
+            hot: block.hot,
+            retired: block.retired,
+            entry: places.offset(block.entry),
+            indirect_entry: places.offset(block.indirect_entry),
+            record: 0,
+            stubs: 0,
+        }
+    }
+
+    /// Its line in the index of a pool at these places.
+    pub(super) fn indexed(&self, places: Places) -> IndexedBlock {
         IndexedBlock {
             key: (self.rip, self.address, self.mode.bits()),
             hot: self.hot,
             retired: self.retired,
-            entry: start + u64::from(self.entry),
-            indirect_entry: start + u64::from(self.indirect_entry),
+            entry: places.at(self.entry),
+            indirect_entry: places.at(self.indirect_entry),
         }
     }
 
@@ -111,5 +129,25 @@ impl SavedLine {
     /// Bytes of its record, and number of its exit stubs.
     pub(in super::super) fn sizes(&self) -> (u32, u32) {
         (self.record, self.stubs)
+    }
+}
+
+impl SavedLink {
+    pub(super) fn of(to: BlockId, jump: Incoming, places: Places) -> Self {
+        Self {
+            to,
+            cell: places.cell(jump.hole),
+            stub: places.offset(jump.stub),
+            plain: jump.plain,
+        }
+    }
+
+    pub(super) fn jump(&self, places: Places) -> Incoming {
+        Incoming {
+            hole: places.at_cell(self.cell),
+            stub: places.at(self.stub),
+            plain: self.plain,
+            wide: false,
+        }
     }
 }

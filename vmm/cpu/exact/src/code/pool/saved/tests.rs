@@ -3,6 +3,7 @@ use belljar_translate::guest::decode::{Decoded, decode};
 use belljar_translate::guest::features::Features;
 use belljar_translate::guest::mode::Pace;
 use belljar_translate::guest::size::{CodeSize, Nulls};
+use belljar_translate::host::block::Incoming;
 use belljar_translate::host::shared::{Character, Counter};
 use iced_x86::code_asm::*;
 use proptest::prelude::*;
