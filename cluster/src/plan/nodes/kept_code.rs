@@ -88,7 +88,7 @@ impl CodeFolder {
         match Self::try_open(wanted.map(PathBuf::from)) {
             Ok(open) => Some(open),
             Err(why) => {
-                tracing::warn!("translated code is not kept between runs: {why}");
+                tracing::info!("translated code is not kept between runs: {why}");
                 None
             }
         }

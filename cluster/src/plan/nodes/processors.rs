@@ -84,15 +84,16 @@ impl Makers {
 
 /// The pools of translated code for each kind of nodes, and their files; none if disabled.
 fn pools(plan: &Plan) -> (Vec<CodePool>, KeptCode) {
-    if std::env::var_os(OWN_CODE_ONLY).is_some() {
+    // One node translates nearly as fast as code of earlier runs is read.
+    if plan.nodes == 1 || std::env::var_os(OWN_CODE_ONLY).is_some() {
         return Default::default();
     }
     let room = SHARED_CODE / plan.kinds().len();
     if let Some(folder) = CodeFolder::open() {
         return folder.pools(plan, room);
     }
-    let shared = plan.kinds().iter().filter(|_| plan.nodes > 1);
-    let pools = shared.map(|_| CodePool::with_room(room)).collect();
+    let kinds = plan.kinds().iter();
+    let pools = kinds.map(|_| CodePool::with_room(room)).collect();
     (pools, KeptCode::default())
 }
 

@@ -23,6 +23,8 @@ pub(super) struct RestoredBlocks {
     ends: Vec<u32>,
     /// For each block, the number of its first exit stub; and their number.
     first_stubs: Vec<u32>,
+    /// For each exit stub, the number of its block.
+    blocks_of_stubs: Vec<u32>,
     each: Vec<OnceLock<Box<Restored>>>,
 }
 
@@ -30,18 +32,19 @@ impl RestoredBlocks {
     /// The blocks of `saved`, whose tables were checked.
     pub(super) fn new(saved: SavedPool, places: Places) -> Self {
         let (mut ends, mut first_stubs) = (Vec::new(), vec![0]);
-        let (mut end, mut stubs) = (0, 0);
-        for line in saved.lines() {
-            let (record, more) = line.sizes();
+        let (mut end, mut blocks_of_stubs) = (0, Vec::new());
+        for (number, line) in (0..).zip(saved.lines()) {
+            let (record, stubs) = line.sizes();
             end += record;
-            stubs += more;
             ends.push(end);
-            first_stubs.push(stubs);
+            blocks_of_stubs.resize(blocks_of_stubs.len() + stubs as usize, number);
+            first_stubs.push(blocks_of_stubs.len() as u32);
         }
         Self {
             each: ends.iter().map(|_| OnceLock::new()).collect(),
             ends,
             first_stubs,
+            blocks_of_stubs,
             saved: Some((saved, places)),
         }
     }
@@ -53,7 +56,7 @@ impl RestoredBlocks {
 
     /// Number of exit stubs.
     pub(super) fn stubs(&self) -> usize {
-        self.first_stubs.last().map_or(0, |&stubs| stubs as usize)
+        self.blocks_of_stubs.len()
     }
 
     /// The saved form of block `id`, and the number of its exit stubs.
@@ -80,11 +83,10 @@ impl RestoredBlocks {
 
     /// Exit stub `id`, if it is one of these.
     pub(super) fn stub(&self, id: ExitStubId) -> Option<&ExitStub> {
-        let id = id & !POOLED;
-        let block = self.first_stubs.partition_point(|&first| first <= id);
-        let block = block.checked_sub(1)?;
+        let number = id & !POOLED;
+        let block = *self.blocks_of_stubs.get(number as usize)? as usize;
         let (_, stubs) = self.restored(block)?;
-        stubs.get((id - self.first_stubs[block]) as usize)
+        stubs.get((number - self.first_stubs[block]) as usize)
     }
 
     fn restored(&self, number: usize) -> Option<&Restored> {
