@@ -2,7 +2,7 @@
 //!
 //! Translated code is position-independent, so it is saved as it is; host addresses in tables are saved as
 //! offsets from the beginning of the code memory. Blocks and exit stubs stay in their saved form until they
-//! are needed ([`restored`](super::restored)). A pool is only made from bytes that [`seal`](super::seal) has
+//! are needed (`restored`). A pool is only made from bytes that `seal` has
 //! authenticated and whose identity is the pool's; numbers in them are checked nevertheless. Called by
 //! `pool` when the first vCPU joins, and at the end of a run.
 //!
@@ -10,6 +10,7 @@
 //! lengths of the following three (8 each)  code  bytes of pages  records of blocks  tables
 //! ```
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -128,8 +129,9 @@ impl SavedPool {
             first_cell: writer.memory.cell(0),
         };
         let (mut contents, mut pages) = (Vec::new(), Vec::new());
+        let mut added = BTreeMap::new();
         for (page, place) in pool.contents.each() {
-            pages.push(SavedPage::add(page, place, &mut contents));
+            pages.push(SavedPage::add(page, place, &mut contents, &mut added));
         }
         let known = SavedPages {
             pages: &pages,

@@ -1,7 +1,7 @@
 //! Blocks with their exit stubs in their saved form.
 //!
 //! A record has a block and all of its exit stubs; it is the unit that is decoded. `saved` makes records,
-//! and [`restored`](crate::code::pool::restored) decodes them.
+//! and `restored` decodes them.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::decode::MAX_RUN;

@@ -1,7 +1,9 @@
 //! The tables of a saved pool: everything besides code, pages' bytes and blocks.
 //!
 //! They are decoded as a whole when a pool is restored. `saved` fills and checks them, and
-//! [`restored`](crate::code::pool::restored) keeps them.
+//! `restored` keeps them.
+
+use std::collections::BTreeMap;
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
@@ -82,14 +84,19 @@ impl SavedTables {
 }
 
 impl SavedPage {
-    /// The page with these `bytes`, which are added to `contents` if missing.
-    pub(super) fn add(bytes: &PageBytes, place: u64, contents: &mut Vec<u8>) -> Self {
-        let each = contents.as_chunks::<{ PAGE_SIZE as usize }>().0;
-        let known = each.iter().rposition(|known| known == bytes);
-        let content = known.unwrap_or(each.len()) as u32;
-        if known.is_none() {
+    /// The page with these `bytes`, which are added to `contents` unless they are `known` by their address:
+    /// the pool has equal pages once.
+    pub(super) fn add(
+        bytes: &PageBytes,
+        place: u64,
+        contents: &mut Vec<u8>,
+        known: &mut BTreeMap<usize, u32>,
+    ) -> Self {
+        let next = known.len() as u32;
+        let content = *known.entry(bytes.as_ptr().addr()).or_insert_with(|| {
             contents.extend_from_slice(bytes);
-        }
+            next
+        });
         Self { place, content }
     }
 }
