@@ -45,7 +45,7 @@ pub use filesystem::rootfs::RootError;
 pub use progress::BuildProgress;
 pub use recipe::built_in::built_in_recipes;
 pub use recipe::{Recipe, RecipeError, place};
-pub use store::cache::{Cache, CacheError, user_folder};
+pub use store::cache::{Cache, CacheError, user_folder, user_state_folder};
 pub use store::manifest::{
     Container, Image, ImageFile, Manifest, ManifestError, OurFile, ReceivedFiles,
 };

@@ -4,6 +4,8 @@
 
 /// The code that a run's processes may have.
 pub mod code;
+/// Translated code that is kept between runs.
+pub(crate) mod kept_code;
 /// Construction of a run's nodes.
 pub mod parts;
 /// Construction of nodes' processors.

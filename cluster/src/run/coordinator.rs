@@ -15,6 +15,7 @@ use crate::hosts::{NetworkKind, Send};
 use crate::observe::control::{Mailbox, Viewer};
 use crate::observe::progress::{ProgressDisplay, Snapshot};
 use crate::observe::watch::{NodeSample, Probe, STATE_FOLDER, StateLog, Watch};
+use crate::plan::nodes::kept_code::KeptCode;
 use crate::results::capture::Captures;
 use crate::results::link_log::LinkLog;
 use crate::results::run_directory::RunDirectory;
@@ -108,6 +109,8 @@ pub struct Run {
     input: u64,
     /// Rounds so far.
     pub rounds: u64,
+    /// The files of translated code.
+    kept_code: KeptCode,
 }
 
 impl Run {
@@ -206,6 +209,7 @@ impl Run {
             (work.join(), kept)
         });
         let ending = ending.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        self.kept_code.write();
         let kept = kept.map(|kept| kept.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         if let (Some(collection), Some(kept)) = (&mut self.collection, kept) {
             collection.outputs = kept?;

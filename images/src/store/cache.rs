@@ -19,6 +19,9 @@ pub enum CacheError {
     /// The environment names no folder for images.
     #[error("neither XDG_CACHE_HOME nor HOME names a folder for built images; set one of them")]
     Home,
+    /// The environment names no folder for state.
+    #[error("neither XDG_STATE_HOME nor HOME names a folder for state; set one of them")]
+    State,
     /// A file or folder of the cache can't be read or written.
     #[error(
         "cannot use {path} for built images: {source}; check its rights or set XDG_CACHE_HOME to another folder"
@@ -39,15 +42,28 @@ pub enum CacheError {
 /// # Errors
 /// When the environment names neither folder.
 pub fn user_folder(name: &str) -> Result<PathBuf, CacheError> {
-    let absolute = |variable: &str| {
-        env::var_os(variable)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|cache| cache.join("belljar").join(name))
         .ok_or(CacheError::Home)
+}
+
+/// The user's folder for what is no cache and no setting: `$XDG_STATE_HOME/belljar`, or `~/.local/state/belljar`.
+///
+/// # Errors
+/// When the environment names neither folder.
+pub fn user_state_folder() -> Result<PathBuf, CacheError> {
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|state| state.join("belljar"))
+        .ok_or(CacheError::State)
+}
+
+/// The absolute path in an environment variable.
+fn absolute(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
 }
 
 /// Prefix of a work folder's name.

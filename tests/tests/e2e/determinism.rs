@@ -1,5 +1,9 @@
 //! The same scenario gives the same bytes.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
 use belljar_tests::{Dir, Outcome, Scenario};
 
 #[test]
@@ -87,6 +91,68 @@ fn sharing_translated_code_changes_no_byte() {
     let [shared, own] = [shared, own].map(|run| run.counters("translated").into_iter().sum());
     let (shared, own): (u64, u64) = (shared, own);
     assert!(4 * shared < 3 * own, "{shared} of {own} instructions");
+}
+
+/// Translations of earlier runs change no byte of a run, with any number of threads; damaged and foreign ones
+/// are reported and not used.
+#[test]
+fn code_of_earlier_runs_changes_no_byte() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "mpiexec.hydra -n 2 counters; date");
+    let code = dir.path("code");
+    let state = dir.path("state");
+    let run = |out: &str, threads: &str, code: &str| {
+        let variables = [
+            ("BELLJAR_KEPT_CODE", code),
+            ("XDG_STATE_HOME", state.to_str().unwrap()),
+        ];
+        let all = ["--threads", threads, "--pcap", "all"];
+        dir.run_under(&variables, &scenario, out, &all).success()
+    };
+    let translated = |run: &Outcome| run.counters("translated").into_iter().sum::<u64>();
+    let kept = code.to_str().unwrap();
+    let off = run("off", "2", "off");
+    assert!(!code.exists());
+    let cold = run("cold", "2", kept);
+    let file = only_file_of(&code);
+    let warm = ["1", "2"].map(|threads| run(&format!("warm-{threads}"), threads, kept));
+    for warm in &warm {
+        off.assert_same(warm);
+        assert!(
+            20 * translated(warm) < translated(&cold),
+            "it was translated again"
+        );
+        assert!(!warm.stderr.contains("not used"), "{}", warm.stderr);
+    }
+    off.assert_same(&cold);
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let damaged = run("damaged", "2", kept);
+    assert!(
+        damaged.stderr.contains("it is damaged"),
+        "{}",
+        damaged.stderr
+    );
+    off.assert_same(&damaged);
+    assert!(2 * translated(&damaged) > translated(&cold));
+    // It was replaced.
+    let again = run("again", "2", kept);
+    assert!(20 * translated(&again) < translated(&cold));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o622)).unwrap();
+    let foreign = run("foreign", "2", kept);
+    assert!(foreign.stderr.contains("mode 0600"), "{}", foreign.stderr);
+    off.assert_same(&foreign);
+    assert!(2 * translated(&foreign) > translated(&cold));
+}
+
+/// The path of the one file in `folder`.
+fn only_file_of(folder: &Path) -> PathBuf {
+    let mut files = fs::read_dir(folder).unwrap();
+    let file = files.next().expect("a file").unwrap().path();
+    assert!(files.next().is_none());
+    file
 }
 
 #[test]

@@ -31,7 +31,9 @@ pub(super) fn pooled() -> Result<()> {
     run_with(&cargo(), &sequences, &[pool, ("BELLJAR_PROGRAMS", "750")])?;
     let mut guests = [&test[..], &["guests", "--"]].concat();
     guests.extend(POOLED);
-    run_with(&cargo(), &guests, &[pool])
+    run_with(&cargo(), &guests, &[pool])?;
+    // The same with code as of an earlier run.
+    run_with(&cargo(), &guests, &[("BELLJAR_POOL", "saved")])
 }
 
 /// The modules of the program `guests` that also run with shared translations.

@@ -21,6 +21,7 @@ use twox_hash::XxHash3_64;
 use crate::host::memory as host_memory;
 use crate::plan::Plan;
 use crate::plan::nodes::code::code_files;
+use crate::plan::nodes::kept_code::KeptCode;
 use crate::plan::nodes::processors::Makers;
 use crate::plan::nodes::run_disk;
 use crate::plan::probes::RunProbes;
@@ -150,6 +151,11 @@ impl SharedParts {
         })
     }
 
+    /// The files of translated code, for the end of the run.
+    pub(crate) fn kept_code(&self) -> KeptCode {
+        self.makers.kept_code()
+    }
+
     /// The shared parts of node `index` of `plan`.
     pub(crate) fn of_node(&self, plan: &Plan, index: u32) -> &ImageParts {
         &self.images[plan.kind_of(index).image]
@@ -176,7 +182,7 @@ impl SharedParts {
         let words = "belljar.identity=console";
         let mut config = self.config(plan, kind, 0, TEMPLATE_SEED, disks, words);
         config.net = Some(template_card());
-        Node::new(&config, self.makers.node(plan, kind, 0, TEMPLATE_SEED))
+        Node::new(&config, self.makers.template(plan, kind, TEMPLATE_SEED))
     }
 
     /// Makes node `index` as a clone from `snapshot` of its kind's template. It has no identity before

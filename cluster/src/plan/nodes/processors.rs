@@ -12,6 +12,7 @@ use belljar_sim::{Random, Seed};
 use belljar_vmm::VcpuParts;
 
 use crate::plan::Plan;
+use crate::plan::nodes::kept_code::{CodeFolder, KeptCode};
 use crate::scenario::Results;
 use crate::scenario::engine::{Engine, KvmOptions};
 
@@ -28,8 +29,8 @@ pub(crate) type Maker = Box<dyn FnMut(VcpuParts) -> Result<Box<dyn Vcpu + Send>,
 /// The parts for all nodes' processors.
 #[derive(Clone)]
 pub(crate) enum Makers {
-    /// With translated code that the nodes of each kind share, unless disabled.
-    Exact(Vec<CodePool>),
+    /// With translated code that the nodes of each kind share, unless disabled, and its files.
+    Exact(Vec<CodePool>, KeptCode),
     Kvm(Virtualisation),
 }
 
@@ -46,25 +47,54 @@ impl Makers {
     /// # Errors
     /// If the host lacks the requirements of the engine.
     pub(crate) fn open(plan: &Plan) -> Result<Self, CpuError> {
-        let shares = plan.nodes > 1 && std::env::var_os(OWN_CODE_ONLY).is_none();
         Ok(match plan.engine {
             Engine::Exact => {
-                let room = SHARED_CODE / plan.kinds().len();
-                let kinds = plan.kinds().iter().filter(|_| shares);
-                Self::Exact(kinds.map(|_| CodePool::with_room(room)).collect())
+                let (pools, kept) = pools(plan);
+                Self::Exact(pools, kept)
             }
             Engine::Kvm => Self::Kvm(Virtualisation::open(plan.kvm)?),
         })
+    }
+
+    /// The same for a template, which runs code that no clone runs again: it shares none.
+    pub(crate) fn template(&self, plan: &Plan, kind: usize, seed: Seed) -> Maker {
+        match self {
+            Self::Exact(..) => exact(plan, kind, None, 0, seed),
+            Self::Kvm(kvm) => kvm.clone().maker(),
+        }
+    }
+
+    /// The files of translated code.
+    pub(crate) fn kept_code(&self) -> KeptCode {
+        match self {
+            Self::Exact(_, kept) => kept.clone(),
+            Self::Kvm(_) => KeptCode::default(),
+        }
     }
 
     /// Makes the processors of a node of `plan` of kind number `kind`, with the random numbers of node
     /// `index`.
     pub(crate) fn node(&self, plan: &Plan, kind: usize, index: u32, seed: Seed) -> Maker {
         match self {
-            Self::Exact(pools) => exact(plan, kind, pools.get(kind), index, seed),
+            Self::Exact(pools, _) => exact(plan, kind, pools.get(kind), index, seed),
             Self::Kvm(kvm) => kvm.clone().maker(),
         }
     }
+}
+
+/// The pools of translated code for each kind of nodes, and their files; none if disabled.
+fn pools(plan: &Plan) -> (Vec<CodePool>, KeptCode) {
+    // One node translates nearly as fast as code of earlier runs is read.
+    if plan.nodes == 1 || std::env::var_os(OWN_CODE_ONLY).is_some() {
+        return Default::default();
+    }
+    let room = SHARED_CODE / plan.kinds().len();
+    if let Some(folder) = CodeFolder::open() {
+        return folder.pools(plan, room);
+    }
+    let kinds = plan.kinds().iter();
+    let pools = kinds.map(|_| CodePool::with_room(room)).collect();
+    (pools, KeptCode::default())
 }
 
 fn exact(plan: &Plan, kind: usize, pool: Option<&CodePool>, index: u32, seed: Seed) -> Maker {

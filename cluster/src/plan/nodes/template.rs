@@ -5,7 +5,9 @@
 //! snapshot`.
 
 use std::fs::{self, File};
+use std::hash::Hasher;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread;
@@ -13,6 +15,8 @@ use std::thread;
 use belljar_images::CacheError;
 use belljar_sim::{Span, Time};
 use belljar_vmm::{Identity, Node, NodeError, NodeStop, Snapshot, SnapshotError};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSegment, ReadCache};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 use crate::host::sandbox::{Sandbox, SandboxError};
@@ -130,11 +134,29 @@ pub fn identity(plan: &Plan, kind: &NodeKind) -> Identity {
 pub(crate) fn build() -> String {
     static BUILD: OnceLock<String> = OnceLock::new();
     let hash = || {
-        let program = std::env::current_exe().and_then(fs::read);
-        let hash = program.map(|bytes| XxHash3_64::oneshot(&bytes));
+        let program = std::env::current_exe().and_then(File::open);
+        let hash = program.and_then(|file| program_hash(&file));
         hash.map_or_else(|_| "unknown".to_owned(), |hash| format!("{hash:016x}"))
     };
     BUILD.get_or_init(hash).clone()
+}
+
+/// The hash of the parts of an ELF program that are loaded. Its symbols and debugging information are
+/// several times as large.
+fn program_hash(program: &File) -> io::Result<u64> {
+    let cache = ReadCache::new(program);
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).map_err(io::Error::other)?;
+    let mut hash = XxHash3_64::new();
+    let mut buffer = vec![0; 1 << 20];
+    for segment in elf.segments() {
+        let (start, length) = segment.file_range();
+        for at in (start..start + length).step_by(buffer.len()) {
+            let piece = buffer.len().min((start + length - at) as usize);
+            program.read_exact_at(&mut buffer[..piece], at)?;
+            hash.write(&buffer[..piece]);
+        }
+    }
+    Ok(hash.finish())
 }
 
 /// The path of the snapshot for nodes of `plan` of this `kind`.

@@ -15,6 +15,7 @@ use crate::host::sandbox::Sandbox;
 use crate::hosts::Exchange;
 use crate::observe::control::INPUT_FILE;
 use crate::plan::Plan;
+use crate::plan::nodes::kept_code::KeptCode;
 use crate::plan::nodes::parts::SharedParts;
 use crate::plan::nodes::template;
 use crate::results::capture::Captures;
@@ -78,6 +79,7 @@ struct Begun {
     pages: Vec<KeptPages>,
     /// The lengths of all nodes' outputs, in a resumed run.
     lengths: Option<Vec<Lengths>>,
+    kept_code: KeptCode,
 }
 
 impl Run {
@@ -209,6 +211,7 @@ impl Setup<'_> {
             ready: 0,
             pages: Vec::new(),
             lengths: None,
+            kept_code: parts.kept_code(),
         })
     }
 
@@ -341,6 +344,7 @@ impl Setup<'_> {
                 kept.clone()
             },
             lengths: Some(lengths),
+            kept_code: parts.kept_code(),
             runners,
             backgrounds,
             captures,

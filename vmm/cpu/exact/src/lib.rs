@@ -42,7 +42,7 @@ pub use belljar_translate::prices::cost_class::CostClass;
 pub use belljar_translate::prices::timing::{
     CacheLevel, CacheModel, Costs, LEVEL_NAMES, LINE_BYTES, TICKS_PER_CYCLE, Timing, TimingError,
 };
-pub use code::pool::CodePool;
+pub use code::pool::{CodeKey, CodePool, SavedCodeError, SealedCode};
 pub use code::share::CodeShare;
 pub use processor::clock::CyclesPerInstruction;
 pub use processor::host::host_requirements;

@@ -31,13 +31,15 @@ pub(super) enum CacheEntryKind {
     Received,
     /// Disks of large files of runs.
     File,
+    /// Translated code of earlier runs.
+    Code,
 }
 
 /// Prefix of folders without a finished image.
 const UNFINISHED: &str = "building-";
 
 impl CacheEntryKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Image,
         Self::Unfinished,
         Self::Snapshot,
@@ -46,6 +48,7 @@ impl CacheEntryKind {
         Self::Source,
         Self::Received,
         Self::File,
+        Self::Code,
     ];
 
     /// Its name on the command line.
@@ -59,6 +62,7 @@ impl CacheEntryKind {
             Self::Source => "source",
             Self::Received => "received",
             Self::File => "file",
+            Self::Code => "code",
         }
     }
 
@@ -72,6 +76,7 @@ impl CacheEntryKind {
             Self::Source => "sources",
             Self::Received => "received",
             Self::File => "files",
+            Self::Code => "code",
         }
     }
 
@@ -83,6 +88,7 @@ impl CacheEntryKind {
             Self::Snapshot => name.ends_with(".snapshot"),
             Self::Job => name.ends_with(".job"),
             Self::Package => name != "lock",
+            Self::Code => name.ends_with(".code"),
             Self::Source | Self::Received | Self::File => !name.ends_with(".lock"),
         }
     }

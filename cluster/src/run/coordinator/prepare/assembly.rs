@@ -72,6 +72,7 @@ impl Setup<'_> {
         checkpointer: impl FnOnce(Checkpoints, &RunDirectory) -> Checkpointer,
     ) -> Result<Run, RunError> {
         let plan = self.plan;
+        begun.kept_code.report();
         let collection = self.collection()?;
         let kept = self.checkpoints.zip(self.directory);
         let mut checkpointer = kept.map(|(kept, directory)| checkpointer(kept, directory));
@@ -147,6 +148,7 @@ impl Setup<'_> {
             typed: begun.typed,
             input: begun.input,
             rounds: begun.rounds,
+            kept_code: begun.kept_code,
         })
     }
 }

@@ -177,6 +177,7 @@ impl Origin {
             ready: instant.ready,
             pages: Vec::new(),
             lengths: None,
+            kept_code: self.parts.kept_code(),
         };
         self.assemble(begun)
     }

@@ -120,6 +120,16 @@ impl CodePages {
         Some(id)
     }
 
+    /// The pages of the pool whose code runs in the page around `physical`.
+    pub(crate) fn pool_pages(&self, physical: u64) -> Vec<PageId> {
+        let pooled = self.page(physical).map(|page| page.pooled.iter());
+        pooled
+            .into_iter()
+            .flatten()
+            .filter_map(|&(_, id)| id)
+            .collect()
+    }
+
     /// True if code of the pool runs there.
     pub(crate) fn is_shared(&self, physical: u64) -> bool {
         self.page(physical).is_some_and(Page::is_shared)

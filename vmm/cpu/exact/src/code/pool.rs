@@ -3,9 +3,10 @@
 //! Nodes of a cluster run the same kernel and programs, and the translation of a page of code
 //! follows from its bytes. The pool has such pages, each with its bytes and its blocks. A node
 //! whose page has the same bytes runs those blocks until it writes to the page; the first node that
-//! needs a block adds it. Since translated code contains addresses, a page is kept separately for
-//! the first few linear addresses at which it runs: the kernel has the same addresses in all
-//! clones, while libraries are elsewhere in each process.
+//! needs a block adds it. Relative code of a page serves all its linear addresses, such as those of
+//! libraries, which differ from process to process. Other translated code contains addresses, so a
+//! page is kept separately for the first few linear addresses at which such code runs: the kernel
+//! has the same addresses in all clones.
 //!
 //! Translated code finds its vCPU's data through the GS base, and pooled code is mapped once. It is
 //! never changed or removed, because other threads may be executing it. Only its cells change:
@@ -16,7 +17,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use belljar_cpu::{CpuError, PAGE_SIZE};
 use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
@@ -33,17 +34,29 @@ use belljar_translate::host::stubs;
 
 /// The bytes of a pool's pages: found by their hash, then compared.
 mod contents;
+/// Nodes' handle of a pool.
+mod handle;
 /// An index of a pool's blocks: a hash table that can be read during additions.
 mod index;
+/// Blocks of earlier runs.
+mod restored;
+/// A pool as bytes.
+mod saved;
+/// Authentication of a saved pool.
+mod seal;
 /// The mutable state of a pool.
 mod writer;
 
 use contents::PoolContents;
-use index::PoolIndex;
+use index::{IndexedBlock, PoolIndex};
+use restored::RestoredBlocks;
 use writer::PoolWriter;
 
 pub(crate) use crate::code::form::{Form, Sought};
 use crate::code::index::BlockEntry;
+pub use handle::CodePool;
+pub use saved::SavedCodeError;
+pub use seal::{CodeKey, SealedCode};
 
 /// Number of a page of the pool.
 pub(crate) type PageId = u32;
@@ -53,47 +66,6 @@ pub(crate) type PageBytes = [u8; PAGE_SIZE as usize];
 /// Bytes of code per cell and exit stub: a bound on their number.
 const BYTES_PER_CELL: usize = 32;
 const BYTES_PER_SITE: usize = 32;
-
-/// A handle of translated code for nodes that share pages of code with the same bytes. Nodes that
-/// share get clones of one value. They may run at the same time, and their behaviour does not
-/// depend on it.
-#[derive(Clone)]
-pub struct CodePool {
-    pool: Arc<Mutex<Option<Arc<Pool>>>>,
-    /// Size of the code memory.
-    bytes: usize,
-}
-
-impl CodePool {
-    /// A pool with `bytes` bytes for code. Tables take about three times as much in addition. When
-    /// it is full, nodes translate further code for themselves.
-    pub fn with_room(bytes: usize) -> Self {
-        Self {
-            pool: Arc::default(),
-            bytes,
-        }
-    }
-
-    /// Number of distinct pages of code, and of blocks in them.
-    pub fn size(&self) -> (usize, usize) {
-        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        pool.as_ref()
-            .map_or((0, 0), |pool| (pool.contents.pages(), pool.blocks.count()))
-    }
-
-    /// The pool, which the first caller creates. `None` for a pool of code with another character.
-    pub(crate) fn join(&self, character: &Character) -> Result<Option<Arc<Pool>>, CpuError> {
-        let mut place = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        let pool = match &*place {
-            Some(pool) => pool.clone(),
-            None => {
-                let pool = Pool::new(character.clone(), self.bytes)?;
-                place.insert(Arc::new(pool)).clone()
-            }
-        };
-        Ok((pool.character == *character).then_some(pool))
-    }
-}
 
 /// The pool; see the module.
 pub(crate) struct Pool {
@@ -106,6 +78,8 @@ pub(crate) struct Pool {
     heats: AtomicU32,
     slots: AtomicU32,
     writer: Mutex<PoolWriter>,
+    /// Blocks of earlier runs, whose numbers precede those of `blocks`.
+    restored: RestoredBlocks,
 }
 
 /// The address of code in the pool: its page's number and its offset.
@@ -129,6 +103,7 @@ impl Pool {
             heats: AtomicU32::new(0),
             slots: AtomicU32::new(0),
             writer: Mutex::new(PoolWriter::new(memory, emitter)),
+            restored: RestoredBlocks::default(),
         })
     }
 
@@ -142,17 +117,59 @@ impl Pool {
     }
 
     pub(crate) fn block(&self, id: BlockId) -> &Block {
-        match self.blocks.get((id & !POOLED) as usize) {
+        let number = (id & !POOLED) as usize;
+        let block = match number.checked_sub(self.restored.blocks()) {
+            Some(number) => self.blocks.get(number),
+            None => self.restored.block(id),
+        };
+        match block {
             Some(block) => block,
             None => unreachable!("the pool has no block {id:#x}"),
         }
     }
 
+    /// Number of blocks.
+    fn block_count(&self) -> usize {
+        self.restored.blocks() + self.blocks.count()
+    }
+
+    /// The mode of block `id`, which is not decoded for it.
+    fn mode_of(&self, id: BlockId) -> Mode {
+        let restored = self.restored.mode(id);
+        restored.unwrap_or_else(|| self.block(id).mode)
+    }
+
     pub(crate) fn site(&self, id: ExitStubId) -> &ExitStub {
-        match self.sites.get((id & !POOLED) as usize) {
+        let number = (id & !POOLED) as usize;
+        let site = match number.checked_sub(self.restored.stubs()) {
+            Some(number) => self.sites.get(number),
+            None => self.restored.stub(id),
+        };
+        match site {
             Some(site) => site,
             None => unreachable!("the pool has no site {id:#x}"),
         }
+    }
+
+    /// Number of exit stubs.
+    fn site_count(&self) -> usize {
+        self.restored.stubs() + self.sites.count()
+    }
+
+    /// The exit stubs of block `id`, which this run made.
+    fn stubs_of(&self, id: BlockId) -> impl Iterator<Item = &ExitStub> {
+        let of_block = |site: &ExitStub| site.block & !POOLED;
+        let number = id & !POOLED;
+        let (mut low, mut high) = (0, self.sites.count());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.sites.get(middle) {
+                Some(site) if of_block(site) < number => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        let sites = (low..).map_while(|at| self.sites.get(at));
+        sites.take_while(move |site| of_block(site) == number)
     }
 
     /// Number of heat counters in use, which are numbered from zero.
@@ -220,8 +237,12 @@ impl Pool {
         if form.is_hot() && has_path && heat.is_none() {
             return None;
         }
-        let id = POOLED | self.blocks.count() as u32;
-        let first_site = POOLED | self.sites.count() as u32;
+        let origin = Origin {
+            first: address,
+            second: None,
+        };
+        let id = POOLED | self.block_count() as u32;
+        let first_site = POOLED | self.site_count() as u32;
         let first_slot = self.slots();
         let base = writer.memory.next();
         let links = Links::Cells(writer.memory.cell(writer.cells));
@@ -234,7 +255,7 @@ impl Pool {
                 first_slot,
                 scattered: Scattered {
                     instructions: scattered,
-                    from: 0,
+                    from: Scattered::origin(mode, origin),
                 },
             }
         } else {
@@ -245,10 +266,7 @@ impl Pool {
         let placement = Placement {
             mode,
             hot: form.is_hot(),
-            origin: Origin {
-                first: address,
-                second: None,
-            },
+            origin,
             base,
             bytes: emitter.code().len(),
             heat,
@@ -271,7 +289,7 @@ impl Pool {
         let bytes = writer.memory.limit();
         writer.memory.has_room(BLOCK_ROOM)
             && writer.cells + BLOCK_ROOM / BYTES_PER_CELL < bytes / BYTES_PER_CELL
-            && self.sites.count() < bytes / BYTES_PER_SITE
+            && self.site_count() < bytes / BYTES_PER_SITE
     }
 
     /// Links `jump` of block `from` to block `to` of the same page.
@@ -283,12 +301,18 @@ impl Pool {
         }
     }
 
-    /// Makes `jump` lead to `rip` through the jump cache.
-    pub(crate) fn bridge(&self, jump: Incoming, rip: u64, user: bool) {
+    /// Makes `jump` lead to `rip` through the jump cache; if it is `relative`, to the RIP with that
+    /// offset in its page.
+    pub(crate) fn bridge(&self, jump: Incoming, rip: u64, user: bool, relative: bool) {
         let mut writer = self.writer();
         if self.has_room(&writer) {
             let base = writer.memory.next();
-            writer.memory.place(stubs::bridge(base, rip, user).code());
+            let code = if relative {
+                stubs::bridge_within(base, rip % PAGE_SIZE, user)
+            } else {
+                stubs::bridge(base, rip, user)
+            };
+            writer.memory.place(code.code());
             writer.memory.set_cell(jump.hole, base);
         }
     }
@@ -308,7 +332,9 @@ impl Pool {
         instructions: impl IntoIterator<Item = u64>,
     ) -> Option<BlockId> {
         let block = self.block(id);
-        self.writer().scattered.extend(instructions);
+        let from = Scattered::origin(block.mode, block.origin);
+        let each = instructions.into_iter().map(|rip| rip.wrapping_add(from));
+        self.writer().scattered.extend(each);
         self.index.retire(id);
         let plain = self.find(block.origin.first, block.rip, block.mode, Sought::Plain)?;
         self.redirect(id, plain.id);
@@ -317,10 +343,11 @@ impl Pool {
 
     /// The block whose host code contains `pc`.
     pub(crate) fn block_at(&self, pc: u64) -> Option<BlockId> {
-        let (mut low, mut high) = (0, self.blocks.count());
+        let (mut low, mut high) = (0, self.block_count());
         while low < high {
             let middle = low.midpoint(high);
-            if self.block(middle as u32).indirect_entry <= pc {
+            let begins = |block: IndexedBlock| block.indirect_entry <= pc;
+            if self.index.indexed(middle as BlockId).is_some_and(begins) {
                 low = middle + 1;
             } else {
                 high = middle;

@@ -34,6 +34,13 @@ impl ProbedCode {
         broken || self.set.as_ref().is_some_and(|set| set.has_kernel())
     }
 
+    /// True if a watched return address or a breakpoint is in the page around linear address `rip`.
+    pub(crate) fn watches_page(&self, rip: u64) -> bool {
+        let page = rip & !(PAGE_SIZE - 1)..=rip | (PAGE_SIZE - 1);
+        let returns = self.returns.range(page.clone()).next();
+        returns.or(self.breakpoints.range(page).next()).is_some()
+    }
+
     /// The places that the page at `linear`, number `number` in RAM, lacks for its breakpoints, together with
     /// those that it has; `None` if it lacks none.
     pub(crate) fn with_breakpoints(&self, number: u64, linear: u64) -> Option<Box<[(u16, u32)]>> {

@@ -5,7 +5,7 @@
 //! them; when there is no room, everything is dropped. The running vCPU has the store, through
 //! `share`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -58,6 +58,8 @@ pub(crate) struct Store {
     index: BlockIndex,
     /// The entry thunks of relative code, by their number.
     thunks: BlockIndex,
+    /// The entry thunks that lead to the pool's blocks.
+    pool_thunks: BTreeMap<BlockId, Vec<Incoming>>,
     /// Slots and heat counters in use; smaller numbers are the pool's.
     slots: Range<u32>,
     heats: Range<u32>,
@@ -106,6 +108,7 @@ impl Store {
             flushes: 0,
             index: BlockIndex::new(),
             thunks: BlockIndex::new(),
+            pool_thunks: BTreeMap::new(),
             slots: 0..0,
             heats: 0..0,
             lines: false,
@@ -235,6 +238,7 @@ impl Store {
         self.sites.clear();
         self.index = BlockIndex::new();
         self.thunks = BlockIndex::new();
+        self.pool_thunks.clear();
         self.slots.end = self.slots.start;
         self.heats.end = self.heats.start;
         self.scattered.clear();
@@ -322,13 +326,24 @@ impl Store {
     fn patch(&mut self, jump: Incoming, id: BlockId) {
         let block = &mut self.blocks[id as usize];
         block.incoming.push(jump);
-        self.memory.patch(jump.hole, block.entry);
+        let entry = block.entry;
+        self.lead(jump, entry);
+    }
+
+    /// Makes `jump` of the node's own code lead to host address `target`.
+    fn lead(&mut self, jump: Incoming, target: u64) {
+        if jump.wide {
+            self.memory.set_word(jump.hole, target);
+        } else {
+            self.memory.patch(jump.hole, target);
+        }
     }
 
     /// Redirects all jumps to block `from` to block `to`, except jumps that need plain code.
     pub(crate) fn redirect(&mut self, from: BlockId, to: BlockId) {
         if from & to & POOLED != 0 {
-            return self.pool().redirect(from, to);
+            self.pool().redirect(from, to);
+            return self.lead_thunks(from, to);
         }
         let incoming = std::mem::take(&mut self.blocks[from as usize].incoming);
         let (stay, go): (Vec<_>, Vec<_>) = incoming.into_iter().partition(|jump| jump.plain);
@@ -390,11 +405,12 @@ impl Store {
     fn remove(&mut self, id: BlockId, clean: &mut Vec<u64>) {
         let block = &mut self.blocks[id as usize];
         block.valid = false;
+        let origin = block.origin;
         for jump in std::mem::take(&mut block.incoming) {
-            self.memory.patch(jump.hole, jump.stub);
+            self.lead(jump, jump.stub);
         }
         self.index.remove(id);
-        clean.extend(self.pages.remove(block.origin, id));
+        clean.extend(self.pages.remove(origin, id));
     }
 }
 

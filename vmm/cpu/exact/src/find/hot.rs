@@ -57,12 +57,14 @@ impl ExactVcpu {
 
     /// Makes hot code of a pool's block for all nodes, unless another node already did.
     fn promote_pooled(&mut self, head: BlockId, rip: u64, mode: Mode) {
-        let linear = self.state.code_address(rip);
+        let linear = rip.wrapping_add(self.origin_of(mode.relative));
+        let linear = self.state.code_address(linear);
         let Ok(physical) = self.fetch_address(linear) else {
             return;
         };
         let found = self.found(physical, rip, mode, Sought::Best);
         if let Some(hot) = found.filter(|&found| found != head) {
+            self.store.lead_thunks(head, hot);
             return self.lead_to(hot);
         }
         let Some(trace) = self.renamed_trace(rip, physical, mode) else {

@@ -48,6 +48,7 @@ impl ExactVcpu {
             // From now on the address is only reached through the dispatcher.
             if let Some(physical) = vcpu.translate(target, Access::Fetch) {
                 vcpu.forget_code(physical, 1);
+                vcpu.store.keep_own(physical);
             }
             true
         })

@@ -9,7 +9,8 @@
 //! address, and jump to the block.
 //!
 //! Blocks that extend into a second page have absolute addresses, and so have blocks with addresses that
-//! do not move with them, and code that a node shares with others.
+//! do not move with them. Nodes that share code share relative code in the same way; their entry thunks
+//! are their own.
 
 use belljar_cpu::PAGE_SIZE;
 use belljar_translate::guest::decode::{Decoded, GuestBlock, MAX_BYTES, MAX_INSTRUCTIONS, decode};
@@ -44,12 +45,27 @@ impl ExactVcpu {
         let known = self.store.find_relative(rip, physical, mode, sought);
         let found = match known {
             Some(found) => found,
-            None => self.translate_relative(rip, physical, mode)?,
+            None => match self.share_relative(rip, physical, mode, sought) {
+                Some(found) => found,
+                None => self.translate_relative(rip, physical, mode)?,
+            },
         };
         if wants_thunk && let Some(thunk) = self.store.add_thunk(rip, physical, mode, found) {
             self.show_jumps(rip, mode, &thunk);
         }
         Some(found)
+    }
+
+    /// As [`find_shared`](Self::find_shared), for the relative block.
+    fn share_relative(
+        &mut self,
+        rip: u64,
+        physical: u64,
+        mode: Mode,
+        sought: Sought,
+    ) -> Option<BlockEntry> {
+        let (rip, mode) = self.store.relative_at(rip, mode)?;
+        self.find_shared(physical, rip, mode, sought)
     }
 
     fn translate_relative(&mut self, rip: u64, physical: u64, mode: Mode) -> Option<BlockEntry> {
@@ -58,12 +74,16 @@ impl ExactVcpu {
         if !self.store.has_room() {
             self.flush_code();
         }
-        self.watch_page(physical);
         let origin = Origin {
             first: physical,
             second: None,
         };
-        let found = self.store.add(&guest, origin, mode, Form::Block);
+        let shared = self.add_shared(&guest, origin, mode, Form::Block);
+        self.watch_page(physical);
+        let found = match shared {
+            Some(found) => found,
+            None => self.store.add(&guest, origin, mode, Form::Block),
+        };
         self.statistics.translated += guest.instructions.len() as u64;
         self.begin_heats();
         Some(found)

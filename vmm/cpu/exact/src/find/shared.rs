@@ -27,6 +27,11 @@ impl ExactVcpu {
         if !self.store.may_share(physical, rip, mode) {
             return None;
         }
+        // The pool's traces may lead past such an address.
+        if self.store.probed.watches_page(self.state.rip) {
+            self.store.keep_own(physical);
+            return None;
+        }
         let bytes = self.page_bytes(physical)?;
         if !self.store.share(physical, rip, &bytes) {
             return None;

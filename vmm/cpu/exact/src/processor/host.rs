@@ -34,6 +34,15 @@ pub fn host_requirements(set: &InstructionSet) -> Result<(), CpuError> {
     })
 }
 
+/// The features of this host's processor on which translated code depends, in words.
+pub(crate) fn host_features() -> String {
+    let features = Feature::ALL
+        .iter()
+        .copied()
+        .filter(|&feature| host_has(feature));
+    features.map(Feature::name).collect::<Vec<_>>().join(" ")
+}
+
 /// Linux reports in AT_HWCAP2 whether it enabled the FSGSBASE instructions.
 #[allow(unsafe_code)]
 fn user_may_write_gs() -> bool {

@@ -341,6 +341,7 @@ impl ExactVcpu {
             hole: wanted.hole,
             stub: wanted.stub,
             plain: wanted.plain,
+            wide: false,
         };
         if target.origin.second.is_none() && target.mode.relative == wanted.relative {
             self.store.link(jump, wanted.from, block);

@@ -3,4 +3,5 @@
 mod places;
 mod pool;
 mod probes;
+mod saved;
 mod vcpus;

@@ -6,13 +6,14 @@
 //! it when a control register changes; `analyse` and `decode` use it.
 
 use belljar_cpu::{Feature, InstructionSet};
+use bincode::{Decode, Encode};
 use iced_x86::CpuidFeature as C;
 
 use crate::architecture::{cr0, cr4, xcr0};
 use crate::guest::size::{CodeSize, Nulls};
 
 /// A set of iced's features; every instruction requires one or more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct FeatureSet([u64; 4]);
 
 impl FeatureSet {
@@ -198,7 +199,7 @@ impl Vectors {
 
 /// The state that determines the translation of given bytes. A block's mode has `fpu`, `size`,
 /// `nulls`, and a number for the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Features {
     /// The processor's features.
     pub offered: FeatureSet,

@@ -5,9 +5,10 @@
 
 use crate::guest::decode::MAX_INSTRUCTIONS;
 use crate::guest::size::{CodeSize, Nulls};
+use bincode::{Decode, Encode};
 
 /// The mode in which a block was translated, and in which alone it may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Mode {
     /// Privilege level 3.
     pub user: bool,
@@ -33,7 +34,7 @@ pub struct Mode {
 }
 
 /// The amount of code between two checks of the budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Pace {
     /// Whole blocks, and hot traces if available.
     Full,
@@ -82,7 +83,7 @@ impl Mode {
     /// True if code in this mode may be in a pool: 64-bit code, which is nearly all of a cluster's code.
     #[inline]
     pub fn is_poolable(self) -> bool {
-        self.size == CodeSize::Long && !self.relative
+        self.size == CodeSize::Long
     }
 
     /// The same mode for code with absolute addresses.
@@ -112,7 +113,7 @@ impl Mode {
 }
 
 /// Guest-physical addresses of a block's first byte, and of its first in a second page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Origin {
     /// Of the first byte.
     pub first: u64,

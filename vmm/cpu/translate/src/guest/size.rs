@@ -4,12 +4,13 @@
 //! state; `decode` and the emitter use it.
 
 use belljar_cpu::SegmentRegister;
+use bincode::{Decode, Encode};
 use iced_x86::{Instruction, OpAccess, OpKind, Register};
 
 use crate::guest::analyse::operands::operand_access;
 
 /// The kinds of code that are translated differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum CodeSize {
     /// 64-bit mode.
     Long,
@@ -42,7 +43,7 @@ impl CodeSize {
 
 /// Data segment registers that hold the null selector in 16- and 32-bit protected mode, where
 /// accesses through them raise #GP(0). One bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Nulls(u8);
 
 impl Nulls {

@@ -5,6 +5,7 @@
 //! its host register: its value waits in the context, and the host register holds an addend of the
 //! accesses' addresses, which would otherwise be reloaded repeatedly.
 
+use bincode::{Decode, Encode};
 use iced_x86::InstructionInfoFactory;
 
 use crate::context::LENT;
@@ -12,7 +13,7 @@ use crate::guest::decode::{GuestInstruction, Renamed};
 use crate::host::asm::{RCX, RSP, Reg, S0};
 
 /// A trace's use of host registers, valid from its entry to its exits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Allocation {
     /// The registers exchanged with R14 and R15.
     pub renamed: Renamed,
@@ -21,6 +22,14 @@ pub struct Allocation {
 }
 
 impl Allocation {
+    /// True if its numbers are registers': false only for a damaged saved one.
+    pub fn is_possible(&self) -> bool {
+        let renamed = self.renamed.into_iter().flatten();
+        self.lent.count <= LENT
+            && self.lent.registers.iter().all(|&register| register < 16)
+            && renamed.into_iter().all(|register| register < 16)
+    }
+
     /// True if every guest register is in its usual place.
     pub(crate) fn is_usual(&self) -> bool {
         *self == Self::default()
@@ -28,7 +37,7 @@ impl Allocation {
 }
 
 /// Lent registers, each with a save slot in the context.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Lent {
     registers: [Reg; LENT],
     count: usize,

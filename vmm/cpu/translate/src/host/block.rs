@@ -16,12 +16,14 @@ use crate::host::emit::{BlockSegment, Emitted, segments_of};
 /// A linked jump.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming {
-    /// Host address of the `rel32`, or in a pool, of the cell.
+    /// Host address of the `rel32`; if it is [wide](Self::wide) or in a pool, of a word with the target.
     pub hole: u64,
     /// Its target before it was linked.
     pub stub: u64,
     /// True if it must not lead to hot code.
     pub plain: bool,
+    /// True for a jump of a node's own code through a word, which reaches the pool's code as well.
+    pub wide: bool,
 }
 
 /// A translated block.

@@ -145,6 +145,28 @@ impl CodeMemory {
         (at + 4).wrapping_add_signed(i64::from(rel))
     }
 
+    /// The word at host address `at`, through which code jumps; it may be a cell.
+    pub fn word(&self, at: u64) -> u64 {
+        let offset = (at - self.execute as u64) as usize;
+        assert!(offset + 8 <= self.size, "a word outside the code cache");
+        // SAFETY: the eight bytes lie inside the mapping, as just checked.
+        unsafe { self.write.add(offset).cast::<u64>().read_unaligned() }
+    }
+
+    /// A copy of the bytes in use.
+    pub fn bytes(&self) -> Vec<u8> {
+        // SAFETY: the bytes in use lie inside the mapping, and only this value writes to it.
+        unsafe { std::slice::from_raw_parts(self.write, self.used) }.to_vec()
+    }
+
+    /// Stores `target` in the word at host address `at`. No thread may be executing this code memory.
+    pub fn set_word(&mut self, at: u64, target: u64) {
+        let offset = (at - self.execute as u64) as usize;
+        assert!(offset + 8 <= self.used, "a word outside the code cache");
+        // SAFETY: the eight bytes lie inside the mapping, as just checked.
+        unsafe { self.write.add(offset).cast::<u64>().write_unaligned(target) };
+    }
+
     /// Redirects the `rel32` at host address `at` to `target`.
     pub fn patch(&mut self, at: u64, target: u64) {
         let offset = (at - self.execute as u64) as usize;

@@ -2,6 +2,7 @@
 //!
 //! The emitter makes them; `store` and `pool` number them, and `visit` handles them.
 
+use bincode::{Decode, Encode};
 use iced_x86::Instruction;
 
 /// Index of a block.
@@ -14,7 +15,7 @@ pub type ExitStubId = u32;
 pub const POOLED: u32 = 1 << 31;
 
 /// The contents of the scratch registers after the first instructions of a TLB check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum CheckForm {
     /// S0 is the address XOR the tag, S1 the entry's byte offset.
     Xor,
@@ -23,7 +24,7 @@ pub enum CheckForm {
 }
 
 /// A frequently filled slot, with the last access that filled it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Refill {
     /// Its number.
     pub slot: u32,

@@ -131,6 +131,9 @@ pub(crate) fn verify_target(asm: &mut Asm, rip: u64, lookup: u64) {
     asm.mov(RCX, S1);
 }
 
+/// Bytes of `jmp [rip + ...]`.
+const JUMP_THROUGH_BYTES: u64 = 6;
+
 /// The entry of relative code at `rip`; see [`Mode::relative`](crate::guest::mode::Mode::relative).
 pub struct EntryThunk {
     /// Its code.
@@ -141,17 +144,26 @@ pub struct EntryThunk {
 
 /// Bytes from an entry thunk's entry to the `rel32` that leads to the block, initially to `unknown`.
 pub const THUNK_HOLE: u64 = 10 + 9 + 1;
+/// The same for a wide entry thunk, to the word with the address of the block.
+pub const WIDE_THUNK_HOLE: u64 = 10 + 9 + 6;
 
-/// Code for host address `base` that sets the running page for `rip`, and jumps to relative code.
-pub fn entry_thunk(base: u64, rip: u64, lookup: u64, unknown: u64) -> EntryThunk {
+/// Code for host address `base` that sets the running page for `rip`, and jumps to relative code. A `wide`
+/// one jumps through a word after it, to any distance.
+pub fn entry_thunk(base: u64, rip: u64, lookup: u64, unknown: u64, wide: bool) -> EntryThunk {
     let mut asm = Asm::default();
     asm.restart(base);
     verify_target(&mut asm, rip, lookup);
     let entry = asm.here();
     asm.mov_imm(S1, rip & !(PAGE_SIZE - 1));
     asm.store(at::CODE_PAGE, S1);
-    asm.jump_to(unknown);
-    debug_assert_eq!(asm.here() - 4, entry + THUNK_HOLE);
+    if wide {
+        asm.jump_through(asm.here() + JUMP_THROUGH_BYTES);
+        debug_assert_eq!(asm.here(), entry + WIDE_THUNK_HOLE);
+        asm.bytes(&unknown.to_le_bytes());
+    } else {
+        asm.jump_to(unknown);
+        debug_assert_eq!(asm.here() - 4, entry + THUNK_HOLE);
+    }
     EntryThunk { asm, entry }
 }
 

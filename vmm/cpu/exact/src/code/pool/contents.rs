@@ -13,6 +13,8 @@ use super::{PageBytes, PageId};
 
 /// The largest number of linear addresses for pages with the same bytes.
 const PLACES: usize = 4;
+/// The linear page number of relative code, whose addresses count from its page's beginning.
+const RELATIVE: u64 = 0;
 
 struct Page {
     bytes: Arc<PageBytes>,
@@ -40,6 +42,26 @@ impl PoolContents {
         self.pages.count()
     }
 
+    /// All pages with their linear page numbers, in order.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&PageBytes, u64)> {
+        self.pages
+            .iter()
+            .map(|(_, page)| (&*page.bytes, page.place))
+    }
+
+    /// Adds the next page of a saved pool.
+    pub(super) fn restore(&self, bytes: &PageBytes, place: u64) {
+        let hash = XxHash3_64::oneshot(bytes);
+        let mut by_hash = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
+        let hashed = by_hash.entry(hash).or_default();
+        let known = hashed.iter().find_map(|&id| {
+            let page = self.pages.get(id as usize)?;
+            (*page.bytes == *bytes).then(|| page.bytes.clone())
+        });
+        let bytes = known.unwrap_or_else(|| Arc::new(*bytes));
+        hashed.push(self.pages.push(Page { bytes, place }) as PageId);
+    }
+
     /// The page with these bytes at linear page number `place`, which is added if missing; `None`
     /// if there are too many pages, in total or with these bytes.
     pub(super) fn find_or_add(&self, bytes: &PageBytes, place: u64) -> Option<PageId> {
@@ -59,7 +81,7 @@ impl PoolContents {
                 known = Some(page.bytes.clone());
             }
         }
-        if places == PLACES || self.pages() >= self.limit {
+        if places >= PLACES && place != RELATIVE || self.pages() >= self.limit {
             return None;
         }
         let bytes = known.unwrap_or_else(|| Arc::new(*bytes));

@@ -12,6 +12,15 @@ use belljar_translate::host::exit_stub::{BlockId, POOLED};
 use crate::code::form::Sought;
 use crate::code::index::{BlockEntry, Key, chain_of};
 
+/// A block as the index has it.
+pub(super) struct IndexedBlock {
+    pub(super) key: Key,
+    pub(super) hot: bool,
+    pub(super) retired: bool,
+    pub(super) entry: u64,
+    pub(super) indirect_entry: u64,
+}
+
 /// The end of a chain. Numbers are stored plus one.
 const END: u32 = 0;
 /// Number of chains; a power of two.
@@ -60,11 +69,24 @@ impl PoolIndex {
     /// Adds the next block, number `id`, which must be complete. Only one thread at a time may call
     /// this.
     pub(super) fn add(&self, key: Key, id: BlockId, block: &Block) -> BlockEntry {
-        let head = &self.heads[chain_of(key, CHAINS)];
-        let line = PoolIndexLine {
+        let line = IndexedBlock {
             key,
             hot: block.hot,
-            retired: AtomicBool::new(false),
+            retired: false,
+            entry: block.entry,
+            indirect_entry: block.indirect_entry,
+        };
+        self.restore(id, line)
+    }
+
+    /// Adds the next block, number `id`, as another index had it. Only one thread at a time may call
+    /// this.
+    pub(super) fn restore(&self, id: BlockId, block: IndexedBlock) -> BlockEntry {
+        let head = &self.heads[chain_of(block.key, CHAINS)];
+        let line = PoolIndexLine {
+            key: block.key,
+            hot: block.hot,
+            retired: AtomicBool::new(block.retired),
             next: head.load(Ordering::Relaxed),
             entry: block.entry,
             indirect_entry: block.indirect_entry,
@@ -74,6 +96,18 @@ impl PoolIndex {
         self.lines.push(line);
         head.store(at, Ordering::Release);
         found
+    }
+
+    /// Block `id` as the index has it.
+    pub(super) fn indexed(&self, id: BlockId) -> Option<IndexedBlock> {
+        let line = self.line((id & !POOLED) + 1)?;
+        Some(IndexedBlock {
+            key: line.key,
+            hot: line.hot,
+            retired: line.retired.load(Ordering::Relaxed),
+            entry: line.entry,
+            indirect_entry: line.indirect_entry,
+        })
     }
 
     /// Removes block `id` from lookups.

@@ -21,8 +21,11 @@ pub(super) struct PoolWriter {
     pub scattered: BTreeSet<u64>,
     /// The jumps linked to each block.
     incoming: BTreeMap<BlockId, Vec<Incoming>>,
+    /// The jumps that earlier runs linked, by block; those of blocks in `redirected` are among the others.
+    earlier: Vec<(BlockId, Incoming)>,
+    redirected: BTreeSet<BlockId>,
     /// Features under which code was translated, by the numbers in modes.
-    features: Vec<Features>,
+    pub features: Vec<Features>,
 }
 
 impl PoolWriter {
@@ -33,6 +36,8 @@ impl PoolWriter {
             cells: 0,
             scattered: BTreeSet::new(),
             incoming: BTreeMap::new(),
+            earlier: Vec::new(),
+            redirected: BTreeSet::new(),
             features: Vec::new(),
         }
     }
@@ -56,12 +61,36 @@ impl PoolWriter {
 
     /// Redirects jumps from block `from` to block `to`, which begins at host address `entry`.
     pub(super) fn redirect(&mut self, from: BlockId, to: BlockId, entry: u64) {
-        let incoming = self.incoming.remove(&from).unwrap_or_default();
+        let mut incoming = self.incoming.remove(&from).unwrap_or_default();
+        if self.redirected.insert(from) {
+            incoming.extend(self.earlier_to(from));
+        }
         let (stay, go): (Vec<_>, Vec<_>) = incoming.into_iter().partition(|jump| jump.plain);
         self.incoming.insert(from, stay);
         for jump in go {
             self.link(jump, to, entry);
         }
+    }
+
+    /// Takes over the jumps that earlier runs linked.
+    pub(super) fn restore_links(&mut self, mut links: Vec<(BlockId, Incoming)>) {
+        links.sort_by_key(|(to, _)| *to);
+        self.earlier = links;
+    }
+
+    fn earlier_to(&self, to: BlockId) -> impl Iterator<Item = Incoming> {
+        let first = self.earlier.partition_point(|(other, _)| *other < to);
+        let from = self.earlier[first..].iter();
+        from.take_while(move |(other, _)| *other == to)
+            .map(|(_, jump)| *jump)
+    }
+
+    /// All linked jumps, each with its block.
+    pub(super) fn each_link(&self) -> impl Iterator<Item = (BlockId, Incoming)> {
+        let incoming = self.incoming.iter();
+        let own = incoming.flat_map(|(&to, jumps)| jumps.iter().map(move |&jump| (to, jump)));
+        let earlier = self.earlier.iter().copied();
+        own.chain(earlier.filter(|(to, _)| !self.redirected.contains(to)))
     }
 
     pub(super) fn number_of(&mut self, features: &Features) -> Option<u8> {

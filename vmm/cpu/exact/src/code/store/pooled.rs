@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use belljar_cpu::PAGE_SIZE;
 use belljar_translate::context::{POOL_HEATS, POOL_SLOTS};
 use belljar_translate::guest::decode::GuestBlock;
 use belljar_translate::guest::mode::Mode;
@@ -71,6 +72,7 @@ impl Store {
     /// caches.
     pub(crate) fn leave(&mut self, physical: u64, own: bool) -> bool {
         self.departures += 1;
+        self.close_thunks(physical);
         self.pages.leave(physical, own)
     }
 
@@ -116,11 +118,41 @@ impl Store {
     /// Removes hot block `id` of the pool from lookups, and excludes the accesses of `instructions`
     /// from groups. Returns the pool's block at the same address that checks each access by itself.
     pub(crate) fn retire(
-        &self,
+        &mut self,
         id: BlockId,
         instructions: impl IntoIterator<Item = u64>,
     ) -> Option<BlockId> {
         debug_assert!(id & POOLED != 0, "a node's own block is discarded");
-        self.pool().retire(id, instructions)
+        let plain = self.pool().retire(id, instructions)?;
+        self.lead_thunks(id, plain);
+        Some(plain)
+    }
+
+    /// Makes entry thunks that lead to block `from` of the pool lead to its block `to`.
+    pub(crate) fn lead_thunks(&mut self, from: BlockId, to: BlockId) {
+        let Some(thunks) = self.pool_thunks.remove(&from) else {
+            return;
+        };
+        let entry = self.pool().block(to).entry;
+        for &thunk in &thunks {
+            self.lead(thunk, entry);
+        }
+        self.pool_thunks.entry(to).or_default().extend(thunks);
+    }
+
+    /// Makes entry thunks to the pool's blocks of the page around `physical` lead to the dispatcher.
+    fn close_thunks(&mut self, physical: u64) {
+        let pages = self.pages.pool_pages(physical);
+        let thunks = std::mem::take(&mut self.pool_thunks);
+        for (id, thunks) in thunks {
+            let page = self.pool().block(id).origin.first / PAGE_SIZE;
+            if !pages.iter().any(|&left| u64::from(left) == page) {
+                self.pool_thunks.insert(id, thunks);
+                continue;
+            }
+            for thunk in thunks {
+                self.lead(thunk, thunk.stub);
+            }
+        }
     }
 }

@@ -16,16 +16,20 @@ use crate::code::form::Sought;
 use crate::code::index::BlockEntry;
 use crate::code::relative::relative;
 
-/// Host address of the `rel32` by which an entry thunk jumps to its block.
-fn hole_of(thunk: &BlockEntry) -> u64 {
-    thunk.entry + stubs::THUNK_HOLE
+/// Host address of the `rel32`, or of the word of a `wide` one, by which an entry thunk jumps to its block.
+fn hole_of(thunk: &BlockEntry, wide: bool) -> u64 {
+    let hole = if wide {
+        stubs::WIDE_THUNK_HOLE
+    } else {
+        stubs::THUNK_HOLE
+    };
+    thunk.entry + hole
 }
 
 impl Store {
-    /// RIP and mode of code at `rip` in `mode`, if it is translated relative to its page. Code
-    /// shared between nodes is not, because it has absolute addresses.
+    /// RIP and mode of code at `rip` in `mode`, if it is translated relative to its page.
     pub(crate) fn relative_at(&self, rip: u64, mode: Mode) -> Option<(u64, Mode)> {
-        relative(rip, mode).filter(|_| self.pool.is_none() && !self.absolute)
+        relative(rip, mode).filter(|_| !self.absolute)
     }
 
     /// As [`find`](Self::find), for the relative block.
@@ -37,7 +41,7 @@ impl Store {
         sought: Sought,
     ) -> Option<BlockEntry> {
         let (rip, mode) = self.relative_at(rip, mode)?;
-        self.index.find((rip, physical, mode.bits()), sought)
+        self.find(physical, rip, mode, sought)
     }
 
     /// The entry thunk at `rip` to the block at `physical`, if it leads to a block.
@@ -46,7 +50,20 @@ impl Store {
         let thunk = self
             .thunks
             .find((rip, physical, relative.bits()), Sought::Best)?;
-        (self.memory.target(hole_of(&thunk)) != self.shared.unknown).then_some(thunk)
+        let wide = self.has_wide_thunks();
+        let hole = hole_of(&thunk, wide);
+        let target = if wide {
+            self.memory.word(hole)
+        } else {
+            self.memory.target(hole)
+        };
+        (target != self.shared.unknown).then_some(thunk)
+    }
+
+    /// True if entry thunks jump through a word: the pool's code may be too far for a `rel32`. It
+    /// only changes while there are no thunks.
+    fn has_wide_thunks(&self) -> bool {
+        self.pool.is_some()
     }
 
     /// Makes an entry thunk at `rip`, a new one if necessary, lead to `found`, the relative block
@@ -60,23 +77,30 @@ impl Store {
     ) -> Option<BlockEntry> {
         let (_, relative) = self.relative_at(rip, mode)?;
         let key = (rip, physical, relative.bits());
+        let wide = self.has_wide_thunks();
         let thunk = match self.thunks.find(key, Sought::Best) {
             Some(thunk) => thunk,
             None if !self.memory.has_room(BLOCK_ROOM) => return None,
             None => {
                 let base = self.memory.next();
                 let lookup = self.shared.lookup[usize::from(mode.user)];
-                let thunk = stubs::entry_thunk(base, rip, lookup, self.shared.unknown);
+                let thunk = stubs::entry_thunk(base, rip, lookup, self.shared.unknown, wide);
                 self.memory.place(thunk.asm.code());
                 self.thunks.add_thunk(key, thunk.entry, base)
             }
         };
         let jump = Incoming {
-            hole: hole_of(&thunk),
+            hole: hole_of(&thunk, wide),
             stub: self.shared.unknown,
             plain: false,
+            wide,
         };
-        self.patch(jump, found.id);
+        if found.id & POOLED != 0 {
+            self.lead(jump, found.entry);
+            self.pool_thunks.entry(found.id).or_default().push(jump);
+        } else {
+            self.patch(jump, found.id);
+        }
         Some(thunk)
     }
 
@@ -97,7 +121,7 @@ impl Store {
             target.rip
         };
         if from & POOLED != 0 {
-            return self.pool().bridge(jump, rip, user);
+            return self.pool().bridge(jump, rip, user, relative);
         }
         if self.memory.has_room(BLOCK_ROOM) {
             let base = self.memory.next();

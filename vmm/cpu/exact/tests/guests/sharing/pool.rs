@@ -15,17 +15,17 @@ use proptest::prelude::*;
 use vm_memory::{Bytes, GuestAddress};
 
 /// Room for more code than any test has.
-const ROOM: usize = 16 << 20;
+pub(super) const ROOM: usize = 16 << 20;
 
-struct Node {
+pub(super) struct Node {
     ram: GuestRam,
-    vcpu: ExactVcpu,
+    pub(super) vcpu: ExactVcpu,
 }
 
 impl Node {
     /// A node at the beginning of `code`, with `number` in RDI; its code is the pool's if there is
     /// one.
-    fn new(code: &[u8], number: u64, pool: Option<&CodePool>) -> Self {
+    pub(super) fn new(code: &[u8], number: u64, pool: Option<&CodePool>) -> Self {
         let Guest { ram, vcpu, .. } = Guest::new(code);
         let mut share = CodeShare::default();
         if let Some(pool) = pool {
@@ -49,7 +49,7 @@ impl Node {
         Self { ram, vcpu: one }
     }
 
-    fn run(&mut self, instructions: u64) -> Exit {
+    pub(super) fn run(&mut self, instructions: u64) -> Exit {
         let until = self.vcpu.now() + instructions;
         self.vcpu.run(until).unwrap()
     }
@@ -59,7 +59,7 @@ impl Node {
     }
 
     /// The visible state of a guest.
-    fn outcome(&self) -> (Registers, u64, Vec<u8>) {
+    pub(super) fn outcome(&self) -> (Registers, u64, Vec<u8>) {
         let mut memory = vec![0; 0x2000];
         for (part, at) in memory.chunks_exact_mut(0x1000).zip([CODE, DATA]) {
             self.ram.read_slice(part, GuestAddress(at)).unwrap();
@@ -71,7 +71,7 @@ impl Node {
 /// A loop of `rounds` that calls a function on its own page and adds up the results. Every `period`
 /// rounds, a power of two, it stores to memory; in its second half, it stores to the function's
 /// return value, so that frequently run code writes into its own page.
-fn program(rounds: u32, period: u32) -> Vec<u8> {
+pub(super) fn program(rounds: u32, period: u32) -> Vec<u8> {
     let mut a = CodeAssembler::new(64).unwrap();
     let [mut again, mut skip, mut function, mut past] = [(); 4].map(|()| a.create_label());
     a.mov(rbx, DATA).unwrap();
@@ -100,7 +100,7 @@ fn program(rounds: u32, period: u32) -> Vec<u8> {
 }
 
 /// A period so long that it never elapses.
-const NEVER: u32 = 1 << 30;
+pub(super) const NEVER: u32 = 1 << 30;
 
 #[test]
 fn the_second_translates_next_to_nothing() {
@@ -154,7 +154,12 @@ fn who_rewrites_its_code_does_so_for_itself() {
 }
 
 /// Runs `count` nodes by turns, until all have ended.
-fn by_turns(code: &[u8], count: u64, turns: &[u64], pool: Option<&CodePool>) -> Vec<Node> {
+pub(super) fn by_turns(
+    code: &[u8],
+    count: u64,
+    turns: &[u64],
+    pool: Option<&CodePool>,
+) -> Vec<Node> {
     let mut nodes: Vec<Node> = (0..count).map(|n| Node::new(code, n, pool)).collect();
     let mut going: Vec<usize> = (0..nodes.len()).collect();
     let mut turns = turns.iter().cycle();
@@ -164,7 +169,7 @@ fn by_turns(code: &[u8], count: u64, turns: &[u64], pool: Option<&CodePool>) -> 
     nodes
 }
 
-fn outcomes(nodes: &[Node]) -> Vec<(Registers, u64, Vec<u8>)> {
+pub(super) fn outcomes(nodes: &[Node]) -> Vec<(Registers, u64, Vec<u8>)> {
     nodes.iter().map(Node::outcome).collect()
 }
 

@@ -5,9 +5,10 @@
 
 use super::super::{Emitter, FoldedHistory};
 use crate::guest::decode::{Follow, GuestBlock};
+use bincode::{Decode, Encode};
 
 /// A block of a trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct BlockSegment {
     /// The number of its first instruction.
     pub start: u16,

@@ -9,10 +9,11 @@ use crate::context::path::{
     COUNTERS, HISTORY_BITS, HISTORY_JUMPS, TAKEN, TARGETS, counter_term, jump_seed, jump_term,
 };
 use crate::host::asm::{Hole, RCX, Reg, S0, S1};
+use bincode::{Decode, Encode};
 
 /// The directions of a trace's conditional jumps since its head, which are known when it is emitted: while it runs, they
 /// are not in the history.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct FoldedHistory {
     /// Number of jumps.
     pub count: u32,
