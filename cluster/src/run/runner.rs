@@ -31,8 +31,8 @@ mod profile;
 /// A node's state and the related state of the host, saved and restored.
 mod saved;
 
-pub use breaks::BreakFilter;
 pub(crate) use breaks::{Arrival, Breaks};
+pub use breaks::{BreakFilter, WatchedAccess};
 pub use console::ConsoleLog;
 pub(crate) use console::write_lines;
 pub(crate) use logs::{Lengths, Logs, named};
@@ -220,13 +220,16 @@ impl Runner {
     /// If the host fails for the node.
     pub fn run_to(&mut self, end: Time) -> Result<(), NodeError> {
         if self.ended.is_none() {
-            while let NodeStop::Sample {
-                number,
-                count,
-                vcpu,
-            } = self.node.run_until(end)?
-            {
-                self.sample(number, count, vcpu);
+            loop {
+                match self.node.run_until(end)? {
+                    NodeStop::Sample {
+                        number,
+                        count,
+                        vcpu,
+                    } => self.sample(number, count, vcpu),
+                    NodeStop::Watchpoint { .. } => {}
+                    _ => break,
+                }
             }
         }
         Ok(())
@@ -248,7 +251,13 @@ impl Runner {
                     self.arrive();
                     self.returned(at);
                 }
-                NodeStop::Paused if self.halts_here() => {}
+                NodeStop::Watchpoint {
+                    number,
+                    write,
+                    device,
+                    ..
+                } => self.meet_watchpoint(number, write, device),
+                NodeStop::Paused if self.passes_device_write() || self.halts_here() => {}
                 NodeStop::Paused => self.look(),
                 NodeStop::Sample {
                     number,
