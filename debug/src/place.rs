@@ -163,7 +163,7 @@ impl Session {
             self.follow_calls(stop, |_, _| None::<()>)?;
         }
         while moved == Moved::Reached {
-            self.timeline.set_breakpoints(Vec::new());
+            self.timeline.forget_stops();
             moved = self.timeline.forward(Time::MAX, stop)?;
         }
         self.back_to_ranks(moved)
@@ -277,7 +277,7 @@ impl Session {
         // No call precedes the ranks.
         let start = self.calls_from.unwrap_or(self.timeline.start());
         self.timeline.goto_time(start)?;
-        self.timeline.set_breakpoints(Vec::new());
+        self.timeline.forget_stops();
         let mut part = COARSE;
         loop {
             let before = self.timeline.position().time;

@@ -244,6 +244,7 @@ impl Session {
         if !matches!(moved, Moved::Ended(_)) || !self.rank_processes().is_empty() {
             return Ok(moved);
         }
+        self.timeline.forget_stops();
         self.timeline.set_breakpoints(self.exits());
         let stop = AtomicBool::new(false);
         let earliest = self.earliest();

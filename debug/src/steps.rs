@@ -124,6 +124,7 @@ impl Session {
         points.extend(own);
         loop {
             self.timeline.set_breakpoints(points.clone());
+            self.place_watchpoints();
             let moved = self.timeline.forward(Time::MAX, stop)?;
             if let Moved::Hit(address) = moved
                 && self.is_function(address, EXIT)

@@ -192,6 +192,12 @@ impl Timeline {
         self.breakpoints = breakpoints;
     }
 
+    /// Removes all breakpoints and watchpoints.
+    pub fn forget_stops(&mut self) {
+        self.set_breakpoints(Vec::new());
+        self.set_watchpoints(Vec::new());
+    }
+
     /// Replaces all watchpoints.
     pub fn set_watchpoints(&mut self, mut watchpoints: Vec<NodeWatchpoint>) {
         watchpoints.sort_unstable();

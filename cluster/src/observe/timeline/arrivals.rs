@@ -128,10 +128,7 @@ impl Timeline {
                 instructions: before,
                 ..at
             }),
-            None => {
-                self.goto(at)?;
-                self.back_to(at.node, before)
-            }
+            None => self.before(at.time, at.node, before),
         }
     }
 
