@@ -182,7 +182,7 @@ impl PartnerSearch {
 
     /// Adds returned calls, and looks for the partner now and then: with `open` calls, as the present position is past the
     /// rank's.
-    fn attempt(&mut self, open: Vec<Event>, whole: bool) -> Option<CallKey> {
+    fn attempt(&mut self, open: Vec<Event>, whole: bool) -> Option<Event> {
         if !whole && self.events.len() < self.next {
             return None;
         }
@@ -198,7 +198,10 @@ impl PartnerSearch {
         events.sort_by_cached_key(|event| (end(event), event.node));
         let matched = MatchedCalls::of(&events, &self.header, whole);
         let call = self.standing(&events, &matched)?;
-        matched.partner(call, self.side, self.number)
+        let partner = matched.partner(call, self.side, self.number)?;
+        events
+            .into_iter()
+            .find(|event| CallKey::of(event) == partner)
     }
 }
 
@@ -249,21 +252,13 @@ impl Session {
         let call = found.ok_or_else(|| lacking(rank))?;
         let moved = self.goto_cycle(call.node, call.entry)?;
         self.enter_call(call.node, call.entry)?;
-        self.show_caller(call);
+        self.show_rank(call.rank, call.node);
+        let said = format!(
+            "belljar: rank {} calls {}\n",
+            call.rank,
+            name_of(call.function)
+        );
+        self.output.extend(said.bytes());
         Ok(moved)
-    }
-
-    /// Shows the rank that is in a call.
-    fn show_caller(&mut self, call: CallKey) {
-        let mut open = self.open_calls().into_iter();
-        if let Some(event) = open.find(|event| CallKey::of(event) == call) {
-            self.show_rank(event.rank, call.node);
-            let said = format!(
-                "belljar: rank {} in {}\n",
-                event.rank,
-                name_of(event.function)
-            );
-            self.output.extend(said.bytes());
-        }
     }
 }

@@ -82,7 +82,10 @@ impl Hang {
     fn mismatch(&self) -> String {
         let mut groups: Vec<(String, Vec<JobRank>)> = Vec::new();
         for rank in self.ranks.iter().filter(|rank| rank.mismatched) {
-            let call = format!("{}({})", rank.function, rank.arguments);
+            // Handles that are addresses differ between processes.
+            let arguments = rank.arguments.split(", ");
+            let arguments: Vec<&str> = arguments.filter(|it| !it.contains("=0x")).collect();
+            let call = format!("{}({})", rank.function, arguments.join(", "));
             match groups.iter_mut().find(|(other, _)| *other == call) {
                 Some((_, ranks)) => ranks.push(rank.of),
                 None => groups.push((call, vec![rank.of])),

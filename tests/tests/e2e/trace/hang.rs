@@ -135,7 +135,7 @@ fn collective_operations_that_differ_and_ranks_that_end_are_named() {
             return;
         }
         let run = |case: &str| {
-            let words = ["mpirun", "-np", "3", "-ppn", "1", "--limit", "20s", "--out"];
+            let words = ["mpirun", "-np", "3", "-ppn", "1", "--limit", "8s", "--out"];
             dir.call(&[&words[..], &[case, "./mixed", case]].concat())
         };
         let (_, error, code) = run("operations");
@@ -149,9 +149,12 @@ fn collective_operations_that_differ_and_ranks_that_end_are_named() {
 
         let (_, error, code) = run("finalize");
         assert_ne!(code, Some(0), "{error}");
-        let verdict =
-            "no rank can proceed: rank 0 in MPI_Barrier waits for rank 1, which is in MPI_Finalize";
+        let verdict = "rank 0 in MPI_Barrier waits for rank 1, which is in MPI_Finalize";
         assert!(error.contains(verdict), "{compiler}: {error}");
+        if compiler == "mpicc.openmpi" {
+            // With MPICH, a thread of the image moves messages, and the run continues to its limit.
+            assert!(error.contains("no rank can proceed"), "{error}");
+        }
 
         let (output, error, code) = run("callback");
         assert_eq!(code, Some(0), "{compiler}: {error}");
