@@ -117,7 +117,7 @@ fn watchpoints_find_each_write_and_change_nothing() {
     if !recorded(&dir) {
         return;
     }
-    let end = "goto \"rank 3, MPI_Finalize\"\nmonitor hash\ngoto end\nmonitor hash\n";
+    let end = "goto \"rank 1, MPI_Reduce\"\nmonitor hash\ngoto end\nmonitor hash\n";
     let plain = debugged(&dir, end);
     let begin = "goto \"rank 0, MPI_Send\"\nup\nwatch -location first\n";
     let each = "continue\nmonitor hash\n".repeat(3);
