@@ -10,6 +10,7 @@ use belljar_cluster::host::sandbox::Sandbox;
 use belljar_cluster::observe::timeline::{Breakpoint, Moved, Timeline};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::nodes::code::workload_path;
+use belljar_cluster::results::stream::Stream;
 use belljar_cluster::run::error::RunError;
 use belljar_cluster::scenario::TraceBy;
 use belljar_cluster::scenario::engine::Engine;
@@ -231,6 +232,15 @@ impl Session {
             ));
         }
         text
+    }
+
+    /// Keeps the new output of the workload for the debugger.
+    pub(crate) fn hear(&mut self) {
+        for piece in self.timeline.take_output() {
+            if matches!(piece.stream, Stream::Stdout | Stream::Stderr) {
+                self.output.extend(piece.bytes);
+            }
+        }
     }
 
     /// A time before which no rank of the debugger's executes anything.

@@ -6,7 +6,6 @@
 use std::sync::atomic::AtomicBool;
 
 use belljar_cluster::observe::timeline::{BreakFilter, Breakpoint, Moved};
-use belljar_cluster::results::stream::Stream;
 use belljar_cpu::Registers;
 use belljar_gdb::{Cause, Movement, Stop, ThreadId};
 use belljar_linux::Thread;
@@ -96,15 +95,6 @@ impl Session {
             }
         }
         Ok(stopped)
-    }
-
-    /// Keeps the new output of the workload for the debugger.
-    fn hear(&mut self) {
-        for piece in self.timeline.take_output() {
-            if matches!(piece.stream, Stream::Stdout | Stream::Stderr) {
-                self.output.extend(piece.bytes);
-            }
-        }
     }
 
     fn forward(&mut self, stop: &AtomicBool) -> Result<Stop, SessionError> {

@@ -394,15 +394,4 @@ impl Runner {
         }
         self.logs.flush()
     }
-
-    /// The last lines of the console, for an error message.
-    pub fn last_words(&self) -> String {
-        let lines = self
-            .tail
-            .iter()
-            .map(String::as_str)
-            .chain(Some(self.line.as_str()));
-        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-        lines.iter().map(|line| format!("    {line}\n")).collect()
-    }
 }

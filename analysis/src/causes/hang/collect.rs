@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_job::{Communicators, Fact, Operations, ProcessKey};
-use belljar_mpi::CallKind;
+use belljar_mpi::{CallKind, sets_attribute};
 use belljar_trace::{Event, LostProcess, TraceHeader};
 
 use super::pending::PendingOperations;
@@ -16,9 +16,6 @@ use crate::dump::frames::FrameNames;
 
 /// The time that a call takes at least before its rank may be stuck, in picoseconds.
 const LEAST_WAIT_PS: u64 = 1_000_000_000;
-
-/// Functions that set an attribute of a communicator.
-const ATTRIBUTES: [&str; 2] = ["MPI_Comm_set_attr", "MPI_Attr_put"];
 
 /// The last call of a thread.
 #[derive(Clone, Debug)]
@@ -66,7 +63,7 @@ impl<'a> HangCollector<'a> {
         if event.depth > 0 {
             return;
         }
-        if ATTRIBUTES.contains(&event.name()) {
+        if sets_attribute(event.function) {
             self.attributed.insert((event.node, event.process));
         }
         let mut facts = std::mem::take(&mut self.facts);
