@@ -6,6 +6,8 @@
 
 /// Shared libraries of processes.
 mod libraries;
+/// The other side of a message.
+mod partner;
 /// Positions by words: times, calls, the ends of a run.
 mod place;
 /// Processes and threads of all nodes.
@@ -20,7 +22,10 @@ mod session;
 mod steps;
 /// The session as a debugger's target.
 mod target;
+/// Watched memory of processes.
+mod watchpoints;
 
+pub use partner::MessageSide;
 pub use place::{Place, PlaceError};
 pub use serve::{Debugger, Listener, serve};
 pub use session::{Session, SessionError};

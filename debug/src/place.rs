@@ -1,4 +1,4 @@
-//! Positions of a run by words: `start`, `end`, `1.25 ms`, `rank 3, MPI_Recv #17`.
+//! Positions of a run by words: `start`, `end`, `1.25 ms`, `rank 3, MPI_Recv #17`, `send`.
 //!
 //! Calls are counted by repeating the run from the start of its ranks, so that a position needs no trace. Called by
 //! `belljar debug --at` and by the command `monitor goto`.
@@ -14,6 +14,7 @@ use belljar_mpi::{Boundary, FUNCTIONS};
 use belljar_sim::{Span, Time};
 use belljar_trace::Event;
 
+use crate::partner::MessageSide;
 use crate::session::{Session, SessionError};
 
 /// Most instructions from the end of a slice to a call in the next one.
@@ -42,6 +43,13 @@ pub enum Place {
         /// The number of the call among the rank's calls of the function, from 1.
         number: u64,
     },
+    /// The call on one side of a message, while the shown rank is at the other side.
+    Partner {
+        /// The side.
+        side: MessageSide,
+        /// The number of the message among those of the call at which the rank is, from 1.
+        number: usize,
+    },
 }
 
 /// A text that is not a position.
@@ -49,7 +57,7 @@ pub enum Place {
 pub enum PlaceError {
     /// It has the form of no position.
     #[error(
-        "{0:?} is no position; give start, end, init, a time such as \"1.5 ms\", or a call such as \"rank 3, MPI_Recv #17\""
+        "{0:?} is no position; give start, end, init, a time such as \"1.5 ms\", a call such as \"rank 3, MPI_Recv #17\", or send or receive for the other side of a message"
     )]
     Form(String),
     /// MPI has no such function.
@@ -84,6 +92,16 @@ impl FromStr for Place {
                 function: function.to_owned(),
                 number: Some(number).filter(|number| *number > 0).ok_or_else(form)?,
             });
+        }
+        for side in [MessageSide::Send, MessageSide::Receive] {
+            if let Some(rest) = text.trim().strip_prefix(side.word()) {
+                let number = match rest.trim() {
+                    "" => Some(1),
+                    rest => rest.strip_prefix('#').and_then(|it| it.trim().parse().ok()),
+                };
+                let number = number.filter(|number| *number > 0).ok_or_else(form)?;
+                return Ok(Self::Partner { side, number });
+            }
         }
         let time = text.parse::<Duration>().map_err(|_| form())?;
         Ok(Self::At(Time::ZERO + time.0))
@@ -122,6 +140,7 @@ impl Session {
                 function,
                 number,
             } => self.goto_call(*rank, function, *number, stop),
+            Place::Partner { side, number } => self.goto_partner(*side, *number, stop),
         }
     }
 
@@ -144,7 +163,7 @@ impl Session {
             self.follow_calls(stop, |_, _| None::<()>)?;
         }
         while moved == Moved::Reached {
-            self.timeline.set_breakpoints(Vec::new());
+            self.timeline.forget_stops();
             moved = self.timeline.forward(Time::MAX, stop)?;
         }
         self.back_to_ranks(moved)
@@ -215,7 +234,7 @@ impl Session {
 
     /// On a node whose processors take turns, moves from the end of a slice to the call entered at `cycle`. Stays at the
     /// end of the slice if the node waits for other nodes in between.
-    fn enter_call(&mut self, node: u32, cycle: u64) -> Result<(), SessionError> {
+    pub(crate) fn enter_call(&mut self, node: u32, cycle: u64) -> Result<(), SessionError> {
         if !self.timeline.plan().has_slices() {
             return Ok(());
         }
@@ -238,7 +257,7 @@ impl Session {
     }
 
     /// Shows the first thread of a rank.
-    fn show_rank(&mut self, rank: u32, node: u32) {
+    pub(crate) fn show_rank(&mut self, rank: u32, node: u32) {
         let processes = self.rank_processes();
         let mut own = processes
             .iter()
@@ -250,7 +269,7 @@ impl Session {
     }
 
     /// Runs from the start of the ranks, and passes the calls of each part to `find` until it returns a result.
-    fn follow_calls<T>(
+    pub(crate) fn follow_calls<T>(
         &mut self,
         stop: &AtomicBool,
         mut find: impl FnMut(&mut Self, &[Event]) -> Option<T>,
@@ -258,7 +277,7 @@ impl Session {
         // No call precedes the ranks.
         let start = self.calls_from.unwrap_or(self.timeline.start());
         self.timeline.goto_time(start)?;
-        self.timeline.set_breakpoints(Vec::new());
+        self.timeline.forget_stops();
         let mut part = COARSE;
         loop {
             let before = self.timeline.position().time;
@@ -305,7 +324,7 @@ impl Session {
     }
 
     /// Moves to a cycle of a node's clock.
-    fn goto_cycle(&mut self, node: u32, cycle: u64) -> Result<Moved, SessionError> {
+    pub(crate) fn goto_cycle(&mut self, node: u32, cycle: u64) -> Result<Moved, SessionError> {
         let frequency = self.timeline.runner(node).node().frequency();
         Ok(self.timeline.goto_time(frequency.time_of(cycle))?)
     }
@@ -333,12 +352,15 @@ mod tests {
             function: function.to_owned(),
             number,
         };
+        let partner = |side, number| Place::Partner { side, number };
         for (text, place) in [
             ("start", Place::Start),
             ("end", Place::End),
             ("1.5 ms", Place::At(Time::from_ps(1_500_000_000))),
             ("rank 3, MPI_Recv #17", call(3, "MPI_Recv", 17)),
             ("rank 0,MPI_Barrier", call(0, "MPI_Barrier", 1)),
+            ("send", partner(MessageSide::Send, 1)),
+            ("receive #3", partner(MessageSide::Receive, 3)),
         ] {
             assert_eq!(text.parse(), Ok(place), "{text}");
         }
@@ -348,6 +370,9 @@ mod tests {
             "rank x, MPI_Recv",
             "rank 1, MPI_Recv #0",
             "soon",
+            "send 3",
+            "send #0",
+            "receiver",
         ] {
             assert_eq!(
                 text.parse::<Place>(),

@@ -10,12 +10,14 @@ use belljar_cluster::host::sandbox::Sandbox;
 use belljar_cluster::observe::timeline::{Breakpoint, Moved, Timeline};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::nodes::code::workload_path;
+use belljar_cluster::results::stream::Stream;
 use belljar_cluster::run::error::RunError;
 use belljar_cluster::scenario::TraceBy;
 use belljar_cluster::scenario::engine::Engine;
-use belljar_gdb::{Stop, ThreadId};
+use belljar_gdb::{Stop, ThreadId, WatchedRange};
 use belljar_linux::{Layout, LayoutError};
 use belljar_sim::Time;
+use belljar_symbols::KernelSymbols;
 use belljar_trace::Event;
 use belljar_vmm::{KernelError, KernelImage};
 use belljar_workload::{GuestRoot, ProgramError};
@@ -58,6 +60,21 @@ pub enum SessionError {
     /// A thread does not exist at the present position.
     #[error("thread {0} does not exist here, or its kernel has not saved its registers")]
     NoThread(u64),
+    /// The other side of a message is wanted while no rank is shown.
+    #[error("no rank is shown here; select one with inferior N, then repeat the command")]
+    NoRank,
+    /// The shown rank is at no message, or the run does not reach its other side.
+    #[error(
+        "rank {rank} is at no call with a message number {number} whose {side} the run has; go to the call first, such as \"rank {rank}, MPI_Recv #1\""
+    )]
+    NoPartner {
+        /// The rank.
+        rank: u32,
+        /// The wanted side.
+        side: &'static str,
+        /// The number of the message.
+        number: usize,
+    },
     /// The run has no such call.
     #[error(
         "rank {rank} has no {function} #{number} in this run; it calls {function} {seen} times"
@@ -79,6 +96,8 @@ pub struct Session {
     pub(crate) timeline: Timeline,
     /// Of each image.
     pub(crate) layouts: Vec<Layout>,
+    /// Functions of each image's kernel.
+    pub(crate) kernels: Vec<Option<KernelSymbols>>,
     /// Files on nodes of each image.
     roots: Vec<GuestRoot>,
     /// True if processes that are not ranks are shown, too.
@@ -87,6 +106,8 @@ pub struct Session {
     pub(crate) spaces: BTreeMap<u64, (u32, u64)>,
     /// Breakpoints of the debugger.
     pub(crate) breakpoints: Vec<Breakpoint>,
+    /// Watchpoints of the debugger.
+    pub(crate) watched: Vec<WatchedRange>,
     /// A position to which the next movement goes.
     pub(crate) pending: Option<Place>,
     /// A time from which on there are ranks, close to their start.
@@ -121,11 +142,12 @@ impl Session {
             return Err(SessionError::Engine);
         }
         let plan = observed(plan);
-        let (mut layouts, mut roots) = (Vec::new(), Vec::new());
+        let (mut layouts, mut kernels, mut roots) = (Vec::new(), Vec::new(), Vec::new());
         for image in &plan.images {
             let path = &image.image.kernel;
             let kernel = KernelImage::open(path)?;
             let layout = Layout::of(kernel.contents());
+            kernels.push(KernelSymbols::of(kernel.contents()));
             layouts.push(layout.map_err(|source| SessionError::Layout {
                 path: path.display().to_string(),
                 source,
@@ -139,10 +161,12 @@ impl Session {
         Ok(Self {
             timeline: Timeline::begin(plan, threads, sandbox)?,
             layouts,
+            kernels,
             roots,
             shows_all,
             spaces: BTreeMap::new(),
             breakpoints: Vec::new(),
+            watched: Vec::new(),
             pending: None,
             ranks_from: None,
             calls_from: None,
@@ -210,6 +234,15 @@ impl Session {
         text
     }
 
+    /// Keeps the new output of the workload for the debugger.
+    pub(crate) fn hear(&mut self) {
+        for piece in self.timeline.take_output() {
+            if matches!(piece.stream, Stream::Stdout | Stream::Stderr) {
+                self.output.extend(piece.bytes);
+            }
+        }
+    }
+
     /// A time before which no rank of the debugger's executes anything.
     pub(crate) fn earliest(&self) -> Time {
         let known = self.calls_from.filter(|_| !self.shows_all);
@@ -221,6 +254,7 @@ impl Session {
         if !matches!(moved, Moved::Ended(_)) || !self.rank_processes().is_empty() {
             return Ok(moved);
         }
+        self.timeline.forget_stops();
         self.timeline.set_breakpoints(self.exits());
         let stop = AtomicBool::new(false);
         let earliest = self.earliest();

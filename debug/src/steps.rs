@@ -6,7 +6,6 @@
 use std::sync::atomic::AtomicBool;
 
 use belljar_cluster::observe::timeline::{BreakFilter, Breakpoint, Moved};
-use belljar_cluster::results::stream::Stream;
 use belljar_cpu::Registers;
 use belljar_gdb::{Cause, Movement, Stop, ThreadId};
 use belljar_linux::Thread;
@@ -44,6 +43,10 @@ impl Session {
         }
         if let Some(place) = self.pending.take() {
             let here = self.timeline.position();
+            if let Movement::Step(thread) = movement {
+                // The selected thread, which the place may be about.
+                self.shown = Some(thread);
+            }
             let gone = self.goto(&place, stop);
             self.hear();
             let moved = match gone {
@@ -94,15 +97,6 @@ impl Session {
         Ok(stopped)
     }
 
-    /// Keeps the new output of the workload for the debugger.
-    fn hear(&mut self) {
-        for piece in self.timeline.take_output() {
-            if matches!(piece.stream, Stream::Stdout | Stream::Stderr) {
-                self.output.extend(piece.bytes);
-            }
-        }
-    }
-
     fn forward(&mut self, stop: &AtomicBool) -> Result<Stop, SessionError> {
         let (_, stopped) = self.forward_to(None, stop)?;
         Ok(stopped)
@@ -120,6 +114,7 @@ impl Session {
         points.extend(own);
         loop {
             self.timeline.set_breakpoints(points.clone());
+            self.place_watchpoints();
             let moved = self.timeline.forward(Time::MAX, stop)?;
             if let Moved::Hit(address) = moved
                 && self.is_function(address, EXIT)
@@ -206,6 +201,7 @@ impl Session {
         self.shown = Some(thread);
         let cause = match moved {
             Moved::Hit(_) => Cause::Breakpoint,
+            Moved::Accessed { address, access } => return self.stop_at_access(*address, *access),
             Moved::Ended(_) => Cause::End,
             Moved::Start => Cause::Start,
             Moved::Reached => Cause::Stopped,
@@ -247,7 +243,12 @@ impl Session {
             let Some(live) = live.filter(|live| live.has_turn) else {
                 return self.run_to_user(&stepped, stop);
             };
-            if self.step_live(&stepped, live)? {
+            let before = self.watched_values();
+            let is_done = self.step_live(&stepped, live)?;
+            if let Some(stopped) = self.changed_since(&before, id) {
+                return Ok(stopped);
+            }
+            if is_done {
                 break;
             }
             // The kernel has taken over: a system call that returns is a whole step, a fault or an interrupt is not.
@@ -349,9 +350,13 @@ impl Session {
             {
                 let here = self.timeline.position();
                 let retired = self.timeline.runner(node).node().retired();
+                let values = self.watched_values();
                 if let Some(before) = retired.checked_sub(1)
                     && self.timeline.back_to(node, before).is_ok()
                 {
+                    if let Some(stopped) = self.changed_since(&values, id) {
+                        return Ok(stopped);
+                    }
                     let live = self.live(&stepped.process, &stepped.thread);
                     if live.is_some_and(|live| live.has_turn) {
                         break;

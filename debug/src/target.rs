@@ -6,7 +6,9 @@
 use std::sync::atomic::AtomicBool;
 
 use belljar_cluster::observe::timeline::{BreakFilter, Breakpoint};
-use belljar_gdb::{Breakpoint as Requested, Movement, Registers, Stop, Target, ThreadId};
+use belljar_gdb::{
+    Breakpoint as Requested, Movement, Registers, Stop, Target, ThreadId, WatchedRange,
+};
 
 use crate::place::Place;
 use crate::session::Session;
@@ -14,7 +16,9 @@ use crate::session::Session;
 /// The commands of `monitor`.
 const HELP: &str = "monitor where        the present position, and each rank's call\n\
 monitor goto PLACE   the next stepi goes to PLACE: start, end, init, a time\n\
-                     such as 1.5 ms, or a call such as rank 3, MPI_Recv #17\n\
+                     such as 1.5 ms, a call such as rank 3, MPI_Recv #17,\n\
+                     send or receive: the other side of the message at which\n\
+                     the selected rank is (send #2 of a call with several)\n\
 monitor hash         hashes of the nodes' states\n\
 monitor processes    numbers of the processes to which gdb can attach\n";
 
@@ -73,6 +77,11 @@ impl Target for Session {
             })
         });
         self.breakpoints = placed.collect();
+    }
+
+    fn set_watchpoints(&mut self, watched: &[WatchedRange]) {
+        self.watched = watched.to_vec();
+        self.place_watchpoints();
     }
 
     fn resume(&mut self, movement: Movement, stop: &AtomicBool) -> Result<Stop, String> {

@@ -26,7 +26,7 @@ pub use function::{Base, Function, Parameter, Standard};
 pub use functions::FUNCTIONS;
 pub use meaning::{
     Access, Boundary, CallKind, Completes, Creation, Epoch, Meaning, Meeting, Object, Phase,
-    SendMode, lays_out_grids, meaning, meaning_of,
+    SendMode, lays_out_grids, meaning, meaning_of, sets_attribute,
 };
 pub use operation::Operation;
 

@@ -384,10 +384,14 @@ pub fn meaning(function: u16) -> &'static Meaning {
 
 /// True for the functions by which programs arrange ranks in a grid: `MPI_Dims_create` and `MPI_Cart_create`.
 pub fn lays_out_grids(function: u16) -> bool {
-    let name = crate::FUNCTIONS
-        .get(usize::from(function))
-        .map(|it| it.name);
+    let known = crate::FUNCTIONS.get(usize::from(function));
+    let name = known.map(|it| it.name);
     matches!(name, Some("MPI_Dims_create" | "MPI_Cart_create"))
+}
+
+/// True for the functions that set an attribute of a communicator, whose functions `MPI_Finalize` may call (MPI-4.0, 11.2.4).
+pub fn sets_attribute(function: u16) -> bool {
+    matches!(meaning(function).base, "Comm_set_attr" | "Attr_put")
 }
 
 /// Returns the meaning of the function with this name. `None` for a name that the table lacks.

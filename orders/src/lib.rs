@@ -11,10 +11,13 @@ mod choice;
 mod force;
 /// The fewest delays with which a run fails.
 mod minimise;
+/// Random priorities of senders.
+mod priority;
 /// The search for all orders.
 mod search;
 
 pub use choice::{Choice, ChoiceId, ChoiceKind, MessageId, ObservedRun, RankId, SentMessage};
 pub use force::{DelayPlace, ForceError, ForcedDelay, merge, plan};
 pub use minimise::{Minimiser, Trial};
+pub use priority::PrioritySchedule;
 pub use search::{Order, Search, Target};

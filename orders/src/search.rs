@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::choice::{Choice, ChoiceId, MessageId, ObservedRun};
+use crate::priority::PrioritySchedule;
 
 /// The message of each choice.
 pub type Order = BTreeMap<ChoiceId, MessageId>;
@@ -61,10 +62,8 @@ impl Search {
             if choice.alternatives.is_empty() {
                 continue;
             }
-            let rest = independent(run, choice);
             for message in &choice.alternatives {
-                let mut wanted = rest.clone();
-                wanted.insert(choice.id, *message);
+                let wanted = wanted(run, choice, *message);
                 if self.known.insert(wanted.clone()) {
                     self.queue.push_back(Target {
                         parent,
@@ -92,6 +91,39 @@ impl Search {
         if let Some(target) = self.queue.remove(at) {
             self.queue.push_front(target);
         }
+    }
+
+    /// Follows a schedule of priorities from the first run on, through `runs` that were observed, to a target that was not. Moves
+    /// that to the front of the queue; false if the schedule leads to none.
+    pub fn prefer_by(
+        &mut self,
+        schedule: &PrioritySchedule,
+        runs: impl Fn(usize) -> Option<ObservedRun>,
+    ) -> bool {
+        let mut at = 0;
+        for _ in 0..=self.runs.len() {
+            let Some(run) = runs(at) else {
+                return false;
+            };
+            let Some((id, message)) = schedule.deviation(&run) else {
+                return false;
+            };
+            let Some(choice) = run.choice(id) else {
+                return false;
+            };
+            let wanted = wanted(&run, choice, message);
+            let has = |order: &Order| wanted.iter().all(|(id, own)| order.get(id) == Some(own));
+            if let Some(next) = self.runs.iter().position(has) {
+                at = next;
+                continue;
+            }
+            let place = self.queue.iter().position(|other| other.wanted == wanted);
+            if let Some(place) = place {
+                self.prefer(place);
+            }
+            return place.is_some();
+        }
+        false
     }
 
     /// Number of targets in the queue, with those that were observed since.
@@ -137,6 +169,13 @@ impl Search {
     pub fn orders(&self) -> usize {
         self.distinct.len()
     }
+}
+
+/// The messages that a run must have in which `choice` gets `message` instead of its own in `run`.
+fn wanted(run: &ObservedRun, choice: &Choice, message: MessageId) -> Order {
+    let mut wanted = independent(run, choice);
+    wanted.insert(choice.id, message);
+    wanted
 }
 
 /// The choices that do not depend on `of`, with their messages. A later receive of the same thread depends on it, because messages

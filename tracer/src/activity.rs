@@ -21,8 +21,10 @@ pub struct ActiveProcess {
     pub inside: Vec<u64>,
     /// The status with which it ended, as `wait` returns it, if that was observed.
     pub end: Option<u32>,
-    /// True if one of these calls starts or ends MPI.
-    pub starts_or_ends: bool,
+    /// True if one of these calls starts MPI.
+    pub starts: bool,
+    /// True if one of these calls ends MPI.
+    pub ends: bool,
 }
 
 /// Returns the name of the shared object whose code is at `address`, if it has one.
@@ -49,10 +51,11 @@ impl NodeTracer {
     pub fn active_processes(&self) -> Vec<ActiveProcess> {
         let each = self.processes.iter().map(|(space, process)| {
             let mut inside = Vec::new();
-            let mut starts_or_ends = false;
+            let (mut starts, mut ends) = (false, false);
             for (thread, kind) in self.open.threads_in(*space) {
                 inside.push(thread);
-                starts_or_ends |= matches!(kind, CallKind::Init | CallKind::Finalize);
+                starts |= kind == CallKind::Init;
+                ends |= kind == CallKind::Finalize;
             }
             inside.dedup();
             ActiveProcess {
@@ -61,7 +64,8 @@ impl NodeTracer {
                 tables: *space,
                 inside,
                 end: process.end,
-                starts_or_ends,
+                starts,
+                ends,
             }
         });
         each.collect()

@@ -35,11 +35,9 @@ mod stretch;
 /// The run loop: turn by turn, exit by exit.
 mod turns;
 
-use std::sync::Arc;
-
 use belljar_cpu::{
-    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Probed, Probes, Registers,
-    StateItem, SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
+    CpuidTable, Cycles, EngineReport, GuestRam, InstructionSet, Registers, StateItem,
+    SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
 };
 use belljar_devices::virtio::NetCounters;
 use belljar_hca::HcaCounters;
@@ -99,6 +97,8 @@ pub struct Node {
     magic: Option<Cycles>,
     /// A reached probe or return address that was not yet returned as a stop.
     seen: Option<NodeStop>,
+    /// True if it has watchpoints.
+    is_watched: bool,
     /// Number of retired instructions at which the node stops for its owner.
     pause: u64,
     /// See `stretch`.
@@ -177,6 +177,7 @@ impl Node {
             counts: ExitCounts::default(),
             magic: None,
             seen: None,
+            is_watched: false,
             pause: u64::MAX,
             undisturbed: 0,
             sampling: None,
@@ -374,52 +375,6 @@ impl Node {
             sum.add(processor.vcpu.report());
         }
         sum
-    }
-
-    /// Stops the node with [`NodeStop::Probe`] when user code reaches one of `probes`. The guest's
-    /// behaviour does not change. Returns false if the engine has no probes.
-    pub fn set_probes(&mut self, probes: &Arc<Probes>) -> bool {
-        let mut each = self.processors.iter_mut();
-        each.all(|one| one.vcpu.set_probes(probes))
-    }
-
-    /// Stops the node with [`NodeStop::Return`] when user code reaches linear address `target`, the
-    /// return address of the current processor's present call. Returns false if the engine has no
-    /// such watches, or no free one.
-    pub fn watch_return(&mut self, target: u64) -> bool {
-        // Processors of a node share their code, and so its watches.
-        self.current_mut().vcpu.watch_return(target)
-    }
-
-    /// Stops the node with [`NodeStop::Return`] before every instruction at one of these linear addresses, in all
-    /// address spaces; they replace all earlier ones. The guest's behaviour does not change. Returns false if the
-    /// engine has no breakpoints.
-    pub fn set_breakpoints(&mut self, addresses: &[u64]) -> bool {
-        self.current_mut().vcpu.set_breakpoints(addresses)
-    }
-
-    /// Removes all watches of return addresses.
-    pub fn forget_returns(&mut self) {
-        self.current_mut().vcpu.forget_returns();
-    }
-
-    /// The state of the current processor at the last probe stop, with the time account of all
-    /// processors up to then, as in [`account`](Self::account).
-    pub fn probed(&self) -> Option<Probed> {
-        let mut probed = self.current().vcpu.probed()?;
-        // The other processors stood still meanwhile.
-        for (index, other) in self.processors.iter().enumerate() {
-            if index != self.rotation.current {
-                let both = probed.account.zip(other.vcpu.account());
-                probed.account = both.map(|(sum, one)| sum + one);
-            }
-        }
-        Some(probed)
-    }
-
-    /// The low halves of XMM0 to XMM7 of the processor whose turn it is.
-    pub fn scalars(&self) -> [u64; 8] {
-        self.current().vcpu.scalars()
     }
 
     /// Exits of the processors, by kind.

@@ -1,8 +1,8 @@
 //! Detection of stuck ranks and deadlocks in a trace.
 //!
 //! A rank inside a blocking call needs other ranks: the sender of its message, the receiver of its message, or the missing
-//! members of its collective operation. A rank is stuck if it needs a rank that is stuck or has ended MPI. The analysis is
-//! conservative: a call that may wait for any of several operations is stuck only if all of them are, and a rank outside of
+//! members of its collective operation. A member in an operation of another family, or with another root, is missing, too.
+//! A rank is stuck if it needs a rank that is stuck, or that ends MPI or has ended it. The analysis is conservative: a call that may wait for any of several operations is stuck only if all of them are, and a rank outside of
 //! blocking calls is never stuck. Deadlocks are detected in the AND-OR model (Hilbrich et al., "MPI runtime error detection with
 //! MUST", 2012). Used by `belljar trace hang`, and at the end of runs that reach their limit.
 
@@ -59,6 +59,8 @@ pub enum HangVerdict {
 pub enum RankState {
     /// Inside a call.
     InCall,
+    /// Inside `MPI_Finalize`: it sends nothing any more.
+    Finalizing,
     /// Between calls, or in a loop of calls that return at once.
     Outside,
     /// After `MPI_Finalize`.
@@ -91,11 +93,18 @@ pub struct HungRank {
     pub any: bool,
     /// True if it cannot go on.
     pub stuck: bool,
+    /// True if it is in a collective operation that other ranks have not called, but another one in its place.
+    #[serde(skip_serializing_if = "is_false")]
+    pub mismatched: bool,
     /// The status with which its process ended, as `wait` returns it, if that was observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<u32>,
     /// The call site; empty if the trace has none.
     pub site: Vec<SiteFrame>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Messages of a kind that have only one side.

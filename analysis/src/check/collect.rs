@@ -154,7 +154,9 @@ impl<'a> CheckCollector<'a> {
         let mut ranks = hang.ranks.iter();
         let is_still =
             ranks.all(|rank| rank.state != RankState::Outside && rank.for_ps >= STILL_PS);
-        let waits = |rank: &&HungRank| is_still && rank.state == RankState::InCall;
+        let waits = |rank: &&HungRank| {
+            is_still && matches!(rank.state, RankState::InCall | RankState::Finalizing)
+        };
         let stuck = hang.ranks.iter().filter(|rank| rank.stuck || waits(rank));
         let stuck: BTreeSet<JobRank> = stuck.map(|rank| rank.of).collect();
         self.turns
@@ -187,6 +189,10 @@ impl<'a> CheckCollector<'a> {
 
     /// The verdict on ranks that cannot go on.
     fn deadlock(&mut self, hang: &Hang) {
+        // The check of collective operations reports these, with all of their calls.
+        if hang.has_mismatch() {
+            return;
+        }
         let Some(sentence) = hang
             .sentence()
             .filter(|_| hang.verdict != HangVerdict::NotStuck)

@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use belljar_cpu::Watchpoint;
 use belljar_sim::{Span, Time};
 use belljar_trace::Event;
 
@@ -31,7 +32,7 @@ use crate::run::runner::Runner;
 use crate::run::stopwatch::Stopwatch;
 use arrivals::Counted;
 
-pub use crate::run::runner::BreakFilter;
+pub use crate::run::runner::{BreakFilter, WatchedAccess};
 
 /// A state of a run: one node has retired this number of instructions, and all others have reached its time, or
 /// the last end of a slice before it.
@@ -56,11 +57,27 @@ pub struct Breakpoint {
     pub filter: BreakFilter,
 }
 
+/// A watchpoint of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeWatchpoint {
+    /// The node.
+    pub node: u32,
+    /// The watched range, and the accesses that count.
+    pub watchpoint: Watchpoint,
+}
+
 /// The end of a movement along the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// A node is at a breakpoint with this address.
     Hit(u64),
+    /// Forwards: after an access to a watched range. Backwards: before it.
+    Accessed {
+        /// The linear address of the first watched byte.
+        address: u64,
+        /// The access.
+        access: WatchedAccess,
+    },
     /// At the end of the run.
     Ended(Ending),
     /// At the start of the run.
@@ -81,6 +98,8 @@ pub struct Timeline {
     breakpoints: Vec<Breakpoint>,
     /// Those of the last movement forwards.
     placed: Vec<Breakpoint>,
+    watchpoints: Vec<NodeWatchpoint>,
+    placed_watchpoints: Vec<NodeWatchpoint>,
     /// True if no node is ahead of the position.
     settled: bool,
     /// Virtual time between instants.
@@ -113,6 +132,8 @@ impl Timeline {
             instants: BTreeMap::from([(start, first)]),
             breakpoints: Vec::new(),
             placed: Vec::new(),
+            watchpoints: Vec::new(),
+            placed_watchpoints: Vec::new(),
             settled: true,
             span: Span::from_ms(1),
             since: Duration::ZERO,
@@ -171,7 +192,20 @@ impl Timeline {
         self.breakpoints = breakpoints;
     }
 
-    /// Moves forwards to the first arrival at a breakpoint, to `until` at most.
+    /// Removes all breakpoints and watchpoints.
+    pub fn forget_stops(&mut self) {
+        self.set_breakpoints(Vec::new());
+        self.set_watchpoints(Vec::new());
+    }
+
+    /// Replaces all watchpoints.
+    pub fn set_watchpoints(&mut self, mut watchpoints: Vec<NodeWatchpoint>) {
+        watchpoints.sort_unstable();
+        watchpoints.dedup();
+        self.watchpoints = watchpoints;
+    }
+
+    /// Moves forwards to the first arrival at a breakpoint, or the first access to a watched range, to `until` at most.
     ///
     /// # Errors
     /// If the host fails the run.
@@ -189,11 +223,11 @@ impl Timeline {
             let now = self.at.time;
             let goal = self.run()?.reachable((now + self.span).min(until));
             let advanced = self.confined(|run| run.advance(goal, stop))?;
-            if let Some((first, address)) = self.first_arrival() {
+            if let Some(first) = self.first_arrival() {
                 self.hear();
-                self.at = first;
+                self.at = first.position;
                 self.settled = self.origin.plan.nodes == 1;
-                return Ok(Moved::Hit(address));
+                return Ok(first.moved());
             }
             let time = match &advanced {
                 Advance::Reached => goal,
@@ -224,8 +258,8 @@ impl Timeline {
         }
     }
 
-    /// Moves backwards to the last arrival at a breakpoint before the present position. Without one since `earliest`,
-    /// moves to the start of the run.
+    /// Moves backwards to the last arrival at a breakpoint before the present position, or to before the last access to a
+    /// watched range. Without one since `earliest`, moves to the start of the run.
     ///
     /// # Errors
     /// If the host fails the run.
@@ -243,9 +277,9 @@ impl Timeline {
             self.release(Counted::All, false)?;
             let goal = self.run()?.reachable(before.time + Span::from_ps(1));
             let advanced = self.confined(|run| run.advance(goal, stop))?;
-            if let Some((last, address)) = self.last_arrival(before) {
-                self.goto(last)?;
-                return Ok(Moved::Hit(address));
+            if let Some(last) = self.last_arrival(before) {
+                self.go_before(&last)?;
+                return Ok(last.moved());
             }
             if matches!(advanced, Advance::Interrupted) {
                 self.goto_time(begin)?;

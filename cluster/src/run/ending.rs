@@ -234,6 +234,7 @@ fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
         | NodeStop::Magic { .. }
         | NodeStop::Probe { .. }
         | NodeStop::Return { .. }
+        | NodeStop::Watchpoint { .. }
         | NodeStop::Sample { .. } => "it stopped".into(),
     }
 }

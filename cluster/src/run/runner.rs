@@ -31,8 +31,8 @@ mod profile;
 /// A node's state and the related state of the host, saved and restored.
 mod saved;
 
-pub use breaks::BreakFilter;
 pub(crate) use breaks::{Arrival, Breaks};
+pub use breaks::{BreakFilter, WatchedAccess};
 pub use console::ConsoleLog;
 pub(crate) use console::write_lines;
 pub(crate) use logs::{Lengths, Logs, named};
@@ -220,13 +220,16 @@ impl Runner {
     /// If the host fails for the node.
     pub fn run_to(&mut self, end: Time) -> Result<(), NodeError> {
         if self.ended.is_none() {
-            while let NodeStop::Sample {
-                number,
-                count,
-                vcpu,
-            } = self.node.run_until(end)?
-            {
-                self.sample(number, count, vcpu);
+            loop {
+                match self.node.run_until(end)? {
+                    NodeStop::Sample {
+                        number,
+                        count,
+                        vcpu,
+                    } => self.sample(number, count, vcpu),
+                    NodeStop::Watchpoint { .. } => {}
+                    _ => break,
+                }
             }
         }
         Ok(())
@@ -248,7 +251,13 @@ impl Runner {
                     self.arrive();
                     self.returned(at);
                 }
-                NodeStop::Paused if self.halts_here() => {}
+                NodeStop::Watchpoint {
+                    number,
+                    write,
+                    device,
+                    ..
+                } => self.meet_watchpoint(number, write, device),
+                NodeStop::Paused if self.passes_device_write() || self.halts_here() => {}
                 NodeStop::Paused => self.look(),
                 NodeStop::Sample {
                     number,
@@ -384,16 +393,5 @@ impl Runner {
             self.logs.write(Stream::Profile, &bytes)?;
         }
         self.logs.flush()
-    }
-
-    /// The last lines of the console, for an error message.
-    pub fn last_words(&self) -> String {
-        let lines = self
-            .tail
-            .iter()
-            .map(String::as_str)
-            .chain(Some(self.line.as_str()));
-        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-        lines.iter().map(|line| format!("    {line}\n")).collect()
     }
 }

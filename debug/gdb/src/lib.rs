@@ -21,4 +21,6 @@ mod target;
 pub use description::Registers;
 pub use packet::{Incoming, MOST_PACKET, PacketReader, encode};
 pub use server::{Connection, Outcome};
-pub use target::{Breakpoint, Cause, Movement, Stop, Target, ThreadId};
+pub use target::{
+    Breakpoint, Cause, Movement, Stop, Target, ThreadId, WatchedAccesses, WatchedRange,
+};

@@ -10,7 +10,12 @@ use crate::description;
 use crate::fields::{self, ThreadField, from_hex, number, range, to_hex};
 use crate::files::{OpenFiles, output, part};
 use crate::packet::MOST_PACKET;
-use crate::target::{Breakpoint, Cause, Movement, Stop, Target, ThreadId};
+use crate::target::{
+    Breakpoint, Cause, Movement, Stop, Target, ThreadId, WatchedAccesses, WatchedRange,
+};
+
+/// Breakpoints and watchpoints.
+mod points;
 
 /// An invalid packet, and a refused one.
 const INVALID: &str = "E16";
@@ -20,8 +25,6 @@ const INTERRUPTED: u8 = 2;
 const TRAPPED: u8 = 5;
 /// Most bytes of memory in a reply.
 const MOST_MEMORY: u64 = 16 << 10;
-/// Most breakpoints.
-const MOST_BREAKPOINTS: usize = 4096;
 
 /// The consequence of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,7 @@ pub struct Connection {
     /// The thread of the last stop.
     stopped: Option<ThreadId>,
     breakpoints: Vec<Breakpoint>,
+    watched: Vec<WatchedRange>,
     /// Processes that the debugger has attached to, after the first one.
     attached: BTreeSet<u64>,
     files: OpenFiles,
@@ -129,8 +133,8 @@ impl Connection {
                 }
                 _ => REFUSED.to_owned(),
             },
-            'Z' => self.breakpoint(rest, true, target),
-            'z' => self.breakpoint(rest, false, target),
+            'Z' => self.change_point(rest, true, target),
+            'z' => self.change_point(rest, false, target),
             'q' | 'v' | 'Q' => self.query(text, target),
             _ => String::new(),
         }
@@ -246,28 +250,6 @@ impl Connection {
         }
     }
 
-    /// Sets or removes a breakpoint of the process of the selected thread. Only breakpoints at instructions are known;
-    /// gdb finds the others by steps.
-    fn breakpoint(&mut self, text: &str, set: bool, target: &mut impl Target) -> String {
-        let mut fields = text.splitn(3, ',');
-        let (kind, address) = (fields.next(), fields.next().and_then(number));
-        let Some((Some("0" | "1"), Some(address))) = Some((kind, address)) else {
-            return String::new();
-        };
-        let breakpoint = Breakpoint {
-            pid: self.thread(target).pid,
-            address,
-        };
-        self.breakpoints.retain(|other| *other != breakpoint);
-        if set {
-            if self.breakpoints.len() >= MOST_BREAKPOINTS {
-                return REFUSED.to_owned();
-            }
-            self.breakpoints.push(breakpoint);
-        }
-        "OK".to_owned()
-    }
-
     /// The movement that a packet requests.
     fn movement(&mut self, text: &str, target: &mut impl Target) -> Option<Movement> {
         if let Some(actions) = text.strip_prefix("vCont;") {
@@ -314,6 +296,7 @@ impl Connection {
         stop: &AtomicBool,
     ) -> Vec<Vec<u8>> {
         target.set_breakpoints(&self.breakpoints);
+        target.set_watchpoints(&self.watched);
         let resumed = target.resume(movement, stop);
         stop.store(false, Ordering::Relaxed);
         let mut replies = said_in_parts(&target.take_output());
@@ -340,6 +323,14 @@ impl Connection {
         match stop.cause {
             Cause::Breakpoint if self.tells_breakpoints => stopped(TRAPPED, "swbreak:;"),
             Cause::Breakpoint | Cause::Stepped => stopped(TRAPPED, ""),
+            Cause::Accessed(address, accesses) => {
+                let kind = match accesses {
+                    WatchedAccesses::Stores => "watch",
+                    WatchedAccesses::Loads => "rwatch",
+                    WatchedAccesses::All => "awatch",
+                };
+                stopped(TRAPPED, &format!("{kind}:{address:x};"))
+            }
             Cause::Stopped => stopped(0, ""),
             Cause::Signal(number) => stopped(signal(number), ""),
             Cause::Interrupted => stopped(INTERRUPTED, ""),

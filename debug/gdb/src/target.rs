@@ -25,6 +25,30 @@ pub struct Breakpoint {
     pub address: u64,
 }
 
+/// The accesses to watched memory that stop a movement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WatchedAccesses {
+    /// Stores.
+    Stores,
+    /// Loads.
+    Loads,
+    /// Both.
+    All,
+}
+
+/// A watchpoint of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchedRange {
+    /// Number of the process.
+    pub pid: u64,
+    /// Address of the first byte.
+    pub address: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// The accesses that count.
+    pub accesses: WatchedAccesses,
+}
+
 /// A movement of all threads along the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movement {
@@ -43,6 +67,8 @@ pub enum Movement {
 pub enum Cause {
     /// The thread is at a breakpoint.
     Breakpoint,
+    /// The thread has accessed watched memory at this address; backwards, it is about to.
+    Accessed(u64, WatchedAccesses),
     /// The thread was stepped.
     Stepped,
     /// The movement ended for another reason.
@@ -94,6 +120,9 @@ pub trait Target {
 
     /// Replaces all breakpoints.
     fn set_breakpoints(&mut self, breakpoints: &[Breakpoint]);
+
+    /// Replaces all watchpoints.
+    fn set_watchpoints(&mut self, watched: &[WatchedRange]);
 
     /// Moves until a reason to stop, or until `stop` is set.
     ///

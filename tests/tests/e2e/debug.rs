@@ -109,6 +109,72 @@ fn a_position_has_one_state_however_it_is_reached() {
     assert_eq!(stops[0], stops[2], "there and back again: {output}");
 }
 
+/// A session with a watchpoint has the states of one without, and the last write of a variable is that which the
+/// movement forwards finds.
+#[test]
+fn watchpoints_find_each_write_and_change_nothing() {
+    let Some(dir) = Dir::new() else { return };
+    if !recorded(&dir) {
+        return;
+    }
+    let end = "goto \"rank 1, MPI_Reduce\"\nmonitor hash\ngoto end\nmonitor hash\n";
+    let plain = debugged(&dir, end);
+    let begin = "goto \"rank 0, MPI_Send\"\nup\nwatch -location first\n";
+    let each = "continue\nmonitor hash\n".repeat(3);
+    let back =
+        "reverse-continue\nreverse-continue\nreverse-continue\ncontinue\nmonitor hash\ndelete\n";
+    let watched = debugged(&dir, &format!("{begin}{each}{back}{end}"));
+    let values = watched
+        .lines()
+        .filter_map(|line| line.strip_prefix("New value = "));
+    let values: Vec<&str> = values.collect();
+    // Forwards to the second and the third row, and the fault of rank 3 instead of another one; then back and there again.
+    assert_eq!(values[..2], ["500000", "-323741"], "{watched}");
+    assert_eq!(
+        values[2..],
+        ["500000", "250000", "0", "250000"],
+        "{watched}"
+    );
+    let states =
+        |text: &str, mark: &str| -> Vec<String> { text.split(mark).skip(1).map(hash).collect() };
+    let last = states(&plain, " of virtual time, node");
+    let after = states(&watched, " of virtual time, node");
+    assert_eq!(
+        after[after.len() - 2..],
+        last[last.len() - 2..],
+        "{watched}"
+    );
+}
+
+#[test]
+fn the_sides_of_a_message_lead_to_each_other() {
+    let Some(dir) = Dir::new() else { return };
+    if !recorded(&dir) {
+        return;
+    }
+    let commands = "goto \"rank 2, MPI_Recv\"\nmonitor hash\ngoto send\nup\nprint to\n\
+                    goto receive\nmonitor hash\ngoto \"rank 1, MPI_Comm_size\"\ngoto send\n";
+    let output = debugged(&dir, commands);
+    assert!(
+        output.contains("belljar: rank 0 calls MPI_Send"),
+        "{output}"
+    );
+    assert!(output.contains("$1 = 2"), "{output}");
+    assert!(
+        output.contains("belljar: rank 2 calls MPI_Recv"),
+        "{output}"
+    );
+    let states: Vec<String> = output
+        .split(" of virtual time, node")
+        .map(hash)
+        .filter(|text| !text.is_empty())
+        .collect();
+    assert_eq!(states.len(), 2, "{output}");
+    assert_eq!(states[0], states[1], "there and back again: {output}");
+    let refused = "rank 1 is at no call with a message number 1 whose send the run has";
+    assert!(output.contains(refused), "{output}");
+}
+
 /// The first hashes in a text: the lines of the four nodes.
 fn hash(text: &str) -> String {
     let lines = text.lines().filter(|line| line.contains(", processor "));

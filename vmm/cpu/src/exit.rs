@@ -87,6 +87,13 @@ pub enum Exit {
         /// The virtual time.
         at: Cycles,
     },
+    /// The last instruction accessed a range of [`Vcpu::set_watchpoints`](crate::Vcpu::set_watchpoints).
+    Watchpoint {
+        /// The number of the watchpoint in that list.
+        number: u32,
+        /// True for a store.
+        write: bool,
+    },
     /// The processor cannot continue.
     Shutdown(ShutdownCause),
 }

@@ -34,6 +34,8 @@ mod saved;
 mod state;
 /// Watching guest pages that hold translated code.
 mod watch;
+/// Watchpoints: ranges of memory whose accesses end runs.
+mod watchpoint;
 /// The layout of an XSAVE area.
 mod xstate;
 
@@ -49,6 +51,7 @@ pub use report::{EngineReport, Unimplemented};
 pub use saved::CpuState;
 pub use state::{StateItem, register_items};
 pub use watch::{CodeWatch, CodeWatchSlice};
+pub use watchpoint::{WatchKind, Watchpoint};
 pub use xstate::{
     COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, STATE_COMPONENTS,
     StateComponent, XSAVE_BYTES, XSAVE_HEADER_END, compacted_size, standard_size,
@@ -255,6 +258,20 @@ pub trait Vcpu {
     fn set_breakpoints(&mut self, addresses: &[u64]) -> bool {
         let _ = addresses;
         false
+    }
+
+    /// Makes runs return [`Exit::Watchpoint`] after every instruction that accesses one of these ranges, for a debugger;
+    /// they replace all earlier ones. Returns false if this engine has no watchpoints.
+    fn set_watchpoints(&mut self, points: &[Watchpoint]) -> bool {
+        let _ = points;
+        false
+    }
+
+    /// The number of the first watchpoint for stores in the `bytes` bytes at guest-physical address `physical`, which a
+    /// device has written.
+    fn watchpoint_at(&mut self, physical: u64, bytes: u64) -> Option<u32> {
+        let _ = (physical, bytes);
+        None
     }
 
     /// The processor's state at the probe of the last [`Exit::Probe`].

@@ -1,10 +1,10 @@
 //! Watching guest pages that hold translated code.
 //!
 //! Every write to guest memory through vm-memory (devices, loaders) marks its range here. Only
-//! watched pages are recorded.
+//! watched pages are recorded, and for a debugger's watchpoints the ranges of all writes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use vm_memory::bitmap::{Bitmap, BitmapSlice, NewBitmap, WithBitmapSlice};
 
@@ -17,6 +17,10 @@ struct WatchedPages {
     watched: Vec<AtomicU64>,
     written: Vec<AtomicU64>,
     any_written: AtomicBool,
+    /// True if ranges of writes are recorded.
+    records: AtomicBool,
+    /// Offsets and lengths of writes since the last query.
+    recorded: Mutex<Vec<(u64, u64)>>,
     beside: BesidePages,
 }
 
@@ -92,6 +96,18 @@ impl CodeWatch {
         offsets
     }
 
+    /// Records the ranges of all writes from now on, or no longer.
+    pub fn record_writes(&self, on: bool) {
+        self.pages.records.store(on, Ordering::Relaxed);
+        self.take_recorded();
+    }
+
+    /// Takes the offsets and lengths of writes since the last call, in order.
+    pub fn take_recorded(&self) -> Vec<(u64, u64)> {
+        let recorded = self.pages.recorded.lock();
+        std::mem::take(&mut *recorded.unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn set(&self, words: &[AtomicU64], offset: u64, on: bool) {
         let page = (offset >> PAGE_SHIFT) as usize;
         if let Some(word) = words.get(page / 64) {
@@ -109,6 +125,11 @@ impl Bitmap for CodeWatch {
     fn mark_dirty(&self, offset: usize, len: usize) {
         if len == 0 {
             return;
+        }
+        if self.pages.records.load(Ordering::Relaxed) {
+            let recorded = self.pages.recorded.lock();
+            let mut recorded = recorded.unwrap_or_else(PoisonError::into_inner);
+            recorded.push((offset as u64, len as u64));
         }
         let last = offset.saturating_add(len - 1) >> PAGE_SHIFT;
         for page in (offset >> PAGE_SHIFT)..=last {
@@ -145,6 +166,8 @@ impl NewBitmap for CodeWatch {
                 watched: zeroed(),
                 written: zeroed(),
                 any_written: AtomicBool::new(false),
+                records: AtomicBool::new(false),
+                recorded: Mutex::default(),
                 beside: BesidePages::default(),
             }),
         }
@@ -211,5 +234,21 @@ mod tests {
         watch.unwatch(0x3000);
         ram.write_slice(&[1; 16], GuestAddress(0x10_3000)).unwrap();
         assert!(watch.take_written().is_empty());
+    }
+
+    #[test]
+    fn ranges_of_writes_are_recorded_on_request() {
+        let ram = guest_ram(&[(0x10_0000, 0x10_0000)]).unwrap();
+        let slice = ram.iter().next().unwrap().bitmap();
+        let watch = slice.region();
+        ram.write_slice(&[1; 4], GuestAddress(0x10_1000)).unwrap();
+        assert!(watch.take_recorded().is_empty());
+        watch.record_writes(true);
+        ram.write_slice(&[1; 4], GuestAddress(0x10_1004)).unwrap();
+        ram.write_slice(&[1; 9], GuestAddress(0x10_3ffc)).unwrap();
+        assert_eq!(watch.take_recorded(), [(0x1004, 4), (0x3ffc, 9)]);
+        ram.write_slice(&[1; 4], GuestAddress(0x10_1004)).unwrap();
+        watch.record_writes(false);
+        assert!(watch.take_recorded().is_empty());
     }
 }

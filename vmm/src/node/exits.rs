@@ -41,6 +41,8 @@ pub(super) enum ExitAction {
     Probe(u32),
     /// User code reached a watched return address at this cycle.
     Return(Cycles),
+    /// An instruction accessed the watchpoint of this number; it stored if true.
+    Watchpoint(u32, bool),
     /// The node has ended.
     End(NodeStop),
 }
@@ -79,8 +81,11 @@ impl ExitCounts {
             Exit::TaskPriority => &mut self.task_priorities,
             Exit::InterruptWindow => &mut self.windows,
             Exit::Magic { .. } => &mut self.magic_calls,
-            // Probes and return watches are invisible to the guest.
-            Exit::Probe { .. } | Exit::Return { .. } | Exit::Shutdown(_) => return,
+            // Probes, return watches and watchpoints are invisible to the guest.
+            Exit::Probe { .. }
+            | Exit::Return { .. }
+            | Exit::Watchpoint { .. }
+            | Exit::Shutdown(_) => return,
         };
         *counter += 1;
     }
@@ -113,6 +118,7 @@ pub(super) fn handle(
         Exit::Magic { at: cycle } => ExitAction::Magic(cycle),
         Exit::Probe { probe } => ExitAction::Probe(probe),
         Exit::Return { at: cycle } => ExitAction::Return(cycle),
+        Exit::Watchpoint { number, write } => ExitAction::Watchpoint(number, write),
         Exit::Shutdown(cause) => ExitAction::End(NodeStop::Shutdown(cause)),
     })
 }

@@ -7,6 +7,9 @@ use belljar_cpu::{CpuError, Cycles, ShutdownCause};
 use belljar_sim::CodecError;
 use serde::{Deserialize, Serialize};
 
+/// Requests for stops.
+mod requested;
+
 use crate::boot::BootError;
 use crate::config::ConfigError;
 use crate::snapshot::SnapshotError;
@@ -49,6 +52,18 @@ pub enum NodeStop {
     Return {
         /// The cycle.
         at: Cycles,
+        /// The number of the processor.
+        vcpu: u32,
+    },
+    /// The last instruction of a processor, or a device, accessed a range of
+    /// [`Node::set_watchpoints`](crate::Node::set_watchpoints). The node continues by itself.
+    Watchpoint {
+        /// The number of the watchpoint in that list.
+        number: u32,
+        /// True for a store.
+        write: bool,
+        /// True if a device wrote.
+        device: bool,
         /// The number of the processor.
         vcpu: u32,
     },

@@ -193,6 +193,10 @@ impl Node {
                 return Ok(false);
             }
             self.fire_due()?;
+            self.see_devices();
+            if self.seen.is_some() {
+                return Ok(false);
+            }
             self.obey_starts();
             let local = self.devices.interrupts.local_mut(self.rotation.current);
             let processor = &mut self.processors[self.rotation.current];
@@ -266,6 +270,7 @@ impl Node {
         let at = self.moment();
         let action = exits::handle(exit, &mut self.devices, at)?;
         self.act(action);
+        self.see_devices();
         Ok(())
     }
 
@@ -305,6 +310,14 @@ impl Node {
             ExitAction::Return(at) => {
                 let vcpu = index as u32;
                 self.seen = Some(NodeStop::Return { at, vcpu });
+            }
+            ExitAction::Watchpoint(number, write) => {
+                self.seen = Some(NodeStop::Watchpoint {
+                    number,
+                    write,
+                    device: false,
+                    vcpu: index as u32,
+                });
             }
             ExitAction::End(stop) => self.ended = Some(stop),
         }

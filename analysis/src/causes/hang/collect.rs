@@ -2,10 +2,10 @@
 //!
 //! Memory holds these and pending operations alone. Called by `hang` for each event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_job::{Communicators, Fact, Operations, ProcessKey};
-use belljar_mpi::CallKind;
+use belljar_mpi::{CallKind, sets_attribute};
 use belljar_trace::{Event, LostProcess, TraceHeader};
 
 use super::pending::PendingOperations;
@@ -34,6 +34,8 @@ pub(super) struct HangCollector<'a> {
     end_ps: u64,
     pending: PendingOperations<'a>,
     last: BTreeMap<ProcessKey, BTreeMap<u32, LastCall>>,
+    /// Processes whose attributes have functions of the program that MPI_Finalize may call.
+    attributed: BTreeSet<ProcessKey>,
     /// Processes that have ended, with their statuses.
     lost: BTreeMap<ProcessKey, Option<u32>>,
 }
@@ -49,6 +51,7 @@ impl<'a> HangCollector<'a> {
             end_ps: 0,
             pending: PendingOperations::new(communicators),
             last: BTreeMap::new(),
+            attributed: BTreeSet::new(),
             lost: BTreeMap::new(),
         }
     }
@@ -59,6 +62,9 @@ impl<'a> HangCollector<'a> {
         self.end_ps = self.end_ps.max(time);
         if event.depth > 0 {
             return;
+        }
+        if sets_attribute(event.function) {
+            self.attributed.insert((event.node, event.process));
         }
         let mut facts = std::mem::take(&mut self.facts);
         self.operations.observe(event, &mut facts);
@@ -103,11 +109,8 @@ impl<'a> HangCollector<'a> {
             let rank = last.event.rank;
             let of = JobRank { job, rank };
             match self.state(*process, threads) {
-                RankState::Ended | RankState::Lost => waiters.end(of),
-                // A shorter call may be about to return.
-                RankState::InCall
-                    if self.time(&last.event, last.event.entry) + LEAST_WAIT_PS <= self.end_ps =>
-                {
+                RankState::Ended | RankState::Lost | RankState::Finalizing => waiters.end(of),
+                RankState::InCall if self.lasts(&last.event) && !is_end(&last.event) => {
                     let needs = (threads.len() == 1)
                         .then(|| self.pending.needs(*process, last.number, &last.event));
                     if let Some(needs) = needs.flatten() {
@@ -128,6 +131,11 @@ impl<'a> HangCollector<'a> {
         }
     }
 
+    /// True for a call that has lasted for long enough; a shorter one may be about to return.
+    fn lasts(&self, event: &Event) -> bool {
+        self.time(event, event.entry) + LEAST_WAIT_PS <= self.end_ps
+    }
+
     /// The state of a process. A process of several threads is in a call if all of them are.
     fn state(&self, process: ProcessKey, threads: &BTreeMap<u32, LastCall>) -> RankState {
         let finalized = threads.values().any(|last| {
@@ -136,9 +144,19 @@ impl<'a> HangCollector<'a> {
         match threads.values().all(|last| last.event.exit.is_none()) {
             _ if finalized => RankState::Ended,
             _ if self.lost.contains_key(&process) => RankState::Lost,
+            _ if self.is_finalizing(process, threads) => RankState::Finalizing,
             true => RankState::InCall,
             false => RankState::Outside,
         }
+    }
+
+    /// True if a process is in MPI_Finalize for long, and none of its own functions is called there.
+    fn is_finalizing(&self, process: ProcessKey, threads: &BTreeMap<u32, LastCall>) -> bool {
+        let mut open = threads.values().filter(|last| last.event.exit.is_none());
+        open.next()
+            .is_some_and(|last| is_end(&last.event) && self.lasts(&last.event))
+            && open.next().is_none()
+            && !self.attributed.contains(&process)
     }
 
     /// All processes with their partners.
@@ -167,6 +185,8 @@ impl<'a> HangCollector<'a> {
                 waits_for,
                 any,
                 stuck: waiters.is_stuck(of),
+                mismatched: waiters.is_stuck(of)
+                    && self.pending.is_mismatched_call(*process, last.number),
                 exit: self.lost.get(process).copied().flatten(),
                 site: names
                     .as_mut()
@@ -176,4 +196,9 @@ impl<'a> HangCollector<'a> {
         ranks.sort_by_key(|rank| rank.of);
         ranks
     }
+}
+
+/// True for a call of MPI_Finalize.
+fn is_end(event: &Event) -> bool {
+    event.meaning().kind == CallKind::Finalize
 }

@@ -8,7 +8,9 @@ use belljar_mpi::{CallKind, Completes};
 use belljar_trace::{Event, Peer};
 
 use super::JobRank;
-use super::pending::{PartNeeds, PendingKind, PendingOperation, PendingOperations, named};
+use super::pending::{
+    PartNeeds, PartShape, PendingKind, PendingOperation, PendingOperations, named,
+};
 use super::stuck::Needs;
 
 /// Most senders of a receive from any, and most missing members of a meeting, that are considered.
@@ -104,6 +106,7 @@ impl PendingOperations<'_> {
                 meeting,
                 number,
                 needs,
+                shape,
             } => {
                 let arrived = self.arrived.get(&meeting)?;
                 let missing = self.others(pending, number).filter(|member| {
@@ -112,13 +115,47 @@ impl PendingOperations<'_> {
                         PartNeeds::Root(root) => root == *member,
                         PartNeeds::Nobody => false,
                     };
-                    is_needed && !arrived.contains(member)
+                    // A member with another operation has not reached this one.
+                    is_needed
+                        && !arrived.get(member).is_some_and(|other| shape.fits(other))
+                        && !self.is_in_another_turn(pending, number, &shape, *member)
                 });
                 let missing = missing.take(MOST_MISSING);
                 let missing: Vec<_> = missing.map(|member| vec![named(member)]).collect();
                 (!missing.is_empty()).then_some(missing)
             }
         }
+    }
+
+    /// True if a member is in a later or earlier operation of the communicator whose part fits: libraries complete both.
+    fn is_in_another_turn(
+        &self,
+        pending: &PendingOperation,
+        number: Option<u32>,
+        shape: &PartShape,
+        member: Member,
+    ) -> bool {
+        if !self.has_mismatches {
+            return false;
+        }
+        let identity = |process, number: Option<u32>| {
+            number.and_then(|number| self.communicators.identity(process, number))
+        };
+        let own = identity(pending.process, number);
+        let mut others = self.all.values().filter(|other| other.member == member);
+        others.any(|other| match other.what {
+            PendingKind::Part {
+                number,
+                shape: theirs,
+                ..
+            } => {
+                !other.is_completed
+                    && own.is_some()
+                    && identity(other.process, number) == own
+                    && shape.fits(&theirs)
+            }
+            _ => false,
+        })
     }
 
     /// The other members of a communicator.

@@ -39,7 +39,59 @@ pub(super) enum PendingKind {
         meeting: MeetingId,
         number: Option<u32>,
         needs: PartNeeds,
+        shape: PartShape,
     },
+}
+
+/// The features of a part in a collective operation that all parts must share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PartShape {
+    /// `None` if the trace does not name the operation.
+    family: Option<CollectiveFamily>,
+    /// The root, if there is one and the trace has it.
+    root: Option<Member>,
+}
+
+/// Collective operations whose parts no implementation combines with those of another family. Within a family, some do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CollectiveFamily {
+    Barrier,
+    Broadcast,
+    Reduction,
+    Gather,
+    Scatter,
+    AllToAll,
+}
+
+impl PartShape {
+    fn of(operation: Option<CollectiveOperation>, root: Option<Member>) -> Self {
+        use CollectiveOperation as Kind;
+        let family = match operation {
+            Some(Kind::Barrier) => Some(CollectiveFamily::Barrier),
+            Some(Kind::Broadcast) => Some(CollectiveFamily::Broadcast),
+            Some(
+                Kind::Reduce | Kind::Allreduce | Kind::ReduceScatter | Kind::ReduceScatterBlock,
+            ) => Some(CollectiveFamily::Reduction),
+            Some(Kind::Gather | Kind::Gatherv | Kind::Allgather | Kind::Allgatherv) => {
+                Some(CollectiveFamily::Gather)
+            }
+            Some(Kind::Scatter | Kind::Scatterv) => Some(CollectiveFamily::Scatter),
+            Some(Kind::Alltoall | Kind::Alltoallv | Kind::Alltoallw) => {
+                Some(CollectiveFamily::AllToAll)
+            }
+            _ => None,
+        };
+        Self { family, root }
+    }
+
+    /// True if parts of these shapes may belong to one operation.
+    pub(super) fn fits(&self, other: &Self) -> bool {
+        let differ = |both: Option<(CollectiveFamily, CollectiveFamily)>| {
+            both.is_some_and(|(own, other)| own != other)
+        };
+        let roots = self.root.zip(other.root);
+        !differ(self.family.zip(other.family)) && roots.is_none_or(|(own, other)| own == other)
+    }
 }
 
 /// Members that a process needs in any implementation before it can leave a meeting.
@@ -54,8 +106,10 @@ pub(crate) enum PartNeeds {
 pub(super) struct PendingOperations<'a> {
     pub(super) communicators: &'a Communicators,
     pub(super) all: BTreeMap<OperationId, PendingOperation>,
-    /// Members that have reached a meeting.
-    pub(super) arrived: BTreeMap<MeetingId, BTreeSet<Member>>,
+    /// Members that have reached a meeting, until all have with parts that fit.
+    pub(super) arrived: BTreeMap<MeetingId, BTreeMap<Member, PartShape>>,
+    /// True if parts of a meeting did not fit.
+    pub(super) has_mismatches: bool,
     /// Processes with operations that the trace does not explain: they are never stuck.
     pub(super) doubtful: BTreeSet<ProcessKey>,
 }
@@ -66,6 +120,7 @@ impl<'a> PendingOperations<'a> {
             communicators,
             all: BTreeMap::new(),
             arrived: BTreeMap::new(),
+            has_mismatches: false,
             doubtful: BTreeSet::new(),
         }
     }
@@ -80,6 +135,9 @@ impl<'a> PendingOperations<'a> {
             } => self.begin(event, number, *operation, *origin, *what),
             Fact::Matched { send, receive } => self.match_both(*send, *receive),
             Fact::Met { meeting, parts, .. } => {
+                if self.is_mismatched(*meeting) {
+                    return;
+                }
                 self.arrived.remove(meeting);
                 for part in parts {
                     self.settle(part.operation, |pending| pending.is_matched = true);
@@ -116,6 +174,29 @@ impl<'a> PendingOperations<'a> {
                 _ => {}
             }
         }
+    }
+
+    /// True if a part of a meeting does not fit another one.
+    fn is_mismatched(&self, meeting: MeetingId) -> bool {
+        let mut shapes: Vec<&PartShape> = Vec::new();
+        for shape in self.arrived.get(&meeting).into_iter().flatten() {
+            if !shapes.contains(&shape.1) {
+                shapes.push(shape.1);
+            }
+        }
+        let fit = |one: &&PartShape| shapes.iter().all(|other| one.fits(other));
+        !shapes.iter().all(fit)
+    }
+
+    /// True if a process's call, event `number`, is a part of a mismatched collective operation.
+    pub(super) fn is_mismatched_call(&self, process: ProcessKey, number: u64) -> bool {
+        let mut own = self.all.values().filter(|pending| {
+            pending.process == process && pending.event == number && !pending.is_completed
+        });
+        own.any(|pending| match pending.what {
+            PendingKind::Part { meeting, .. } => self.is_mismatched(meeting),
+            _ => false,
+        })
     }
 
     fn match_both(&mut self, send: OperationId, receive: OperationId) {
@@ -166,19 +247,27 @@ impl<'a> PendingOperations<'a> {
             Operation::Send { channel, .. } => PendingKind::Send(channel),
             Operation::Receive { wanted, .. } => PendingKind::Receive { wanted, number },
             Operation::Collective { meeting, operation } => {
-                self.arrived.entry(meeting).or_default().insert(member);
+                let shape = PartShape::of(operation, root_of(self.communicators, event, origin));
+                let arrived = self.arrived.entry(meeting).or_default();
+                let first = arrived.values().next();
+                self.has_mismatches |= first.is_some_and(|first| !first.fits(&shape));
+                arrived.insert(member, shape);
                 PendingKind::Part {
                     meeting,
                     number,
                     needs: part_needs(self.communicators, event, origin, operation, member),
+                    shape,
                 }
             }
             Operation::Meeting { meeting, number } => {
-                self.arrived.entry(meeting).or_default().insert(member);
+                let shape = PartShape::default();
+                let arrived = self.arrived.entry(meeting).or_default();
+                arrived.insert(member, shape);
                 PendingKind::Part {
                     meeting,
                     number: Some(number),
                     needs: PartNeeds::All,
+                    shape,
                 }
             }
             // One-sided operations wait for libraries, locks and epochs.
@@ -233,6 +322,16 @@ pub(super) fn named(member: Member) -> JobRank {
     }
 }
 
+/// The root of a part in a collective operation, if it has one.
+fn root_of(communicators: &Communicators, event: &Event, origin: Origin) -> Option<Member> {
+    let Origin::Collective(index) = origin else {
+        return None;
+    };
+    let collective = event.collectives.get(index)?;
+    let process = (event.node, event.process);
+    communicators.peer(process, collective.communicator?, collective.root?)
+}
+
 /// The members that a process's part in a collective operation needs (MPI-4.0, 6.1).
 pub(crate) fn part_needs(
     communicators: &Communicators,
@@ -242,14 +341,10 @@ pub(crate) fn part_needs(
     member: Member,
 ) -> PartNeeds {
     use CollectiveOperation as Kind;
-    let Origin::Collective(index) = origin else {
+    if !matches!(origin, Origin::Collective(_)) {
         return PartNeeds::Nobody;
-    };
-    let collective = event.collectives.get(index);
-    let root = collective.and_then(|it| {
-        let process = (event.node, event.process);
-        communicators.peer(process, it.communicator?, it.root?)
-    });
+    }
+    let root = root_of(communicators, event, origin);
     match (operation, root) {
         (
             Some(

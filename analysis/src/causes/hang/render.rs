@@ -20,7 +20,7 @@ impl Hang {
     /// True if no rank can go on: all of them are stuck or have ended, and at least one is stuck.
     pub fn is_total(&self) -> bool {
         let is_over = |rank: &HungRank| match rank.state {
-            RankState::Ended | RankState::Lost => true,
+            RankState::Ended | RankState::Lost | RankState::Finalizing => true,
             RankState::InCall | RankState::Outside => rank.stuck,
         };
         self.ranks.iter().all(is_over) && self.ranks.iter().any(|rank| rank.stuck)
@@ -35,6 +35,7 @@ impl Hang {
         let shown = self.chain.len().min(LONGEST_CHAIN);
         match self.verdict {
             HangVerdict::NotStuck => None,
+            HangVerdict::Deadlock if self.has_mismatch() => Some(self.mismatch()),
             HangVerdict::Deadlock => {
                 let mut text: Vec<String> = self.chain[..shown].iter().map(link).collect();
                 if shown < self.chain.len() {
@@ -57,6 +58,9 @@ impl Hang {
                     Some(rank) if rank.state == RankState::Lost => {
                         format!("{} without ending MPI", LostProcess::describe(rank.exit))
                     }
+                    Some(rank) if rank.state == RankState::Finalizing => {
+                        format!("is in {}", rank.function)
+                    }
                     _ => "has ended MPI".to_owned(),
                 };
                 Some(format!(
@@ -66,6 +70,50 @@ impl Hang {
                 ))
             }
         }
+    }
+
+    /// True if ranks of the chain are in different collective operations of one communicator.
+    pub(crate) fn has_mismatch(&self) -> bool {
+        let mut ranks = self.chain.iter().filter_map(|of| self.rank(*of));
+        ranks.any(|rank| rank.mismatched)
+    }
+
+    /// Names the ranks in each of the different collective operations.
+    fn mismatch(&self) -> String {
+        let mut groups: Vec<(String, Vec<JobRank>)> = Vec::new();
+        for rank in self.ranks.iter().filter(|rank| rank.mismatched) {
+            // Handles that are addresses differ between processes.
+            let arguments = rank.arguments.split(", ");
+            let arguments: Vec<&str> = arguments.filter(|it| !it.contains("=0x")).collect();
+            let call = format!("{}({})", rank.function, arguments.join(", "));
+            match groups.iter_mut().find(|(other, _)| *other == call) {
+                Some((_, ranks)) => ranks.push(rank.of),
+                None => groups.push((call, vec![rank.of])),
+            }
+        }
+        let shown = groups.len().min(LONGEST_CHAIN);
+        let mut text: Vec<String> = Vec::new();
+        for (call, ranks) in &groups[..shown] {
+            text.push(format!("{} in {call}", self.names(ranks)));
+        }
+        if shown < groups.len() {
+            text.push(format!("{} more calls", groups.len() - shown));
+        }
+        format!(
+            "deadlock: different collective operations: {}",
+            text.join("; ")
+        )
+    }
+
+    fn names(&self, ranks: &[JobRank]) -> String {
+        let shown = ranks.len().min(LONGEST_CHAIN);
+        let numbers: Vec<String> = ranks[..shown].iter().map(|of| self.number(*of)).collect();
+        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+        let more = match ranks.len() - shown {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{word} {}{more}", numbers.join(", "))
     }
 
     fn rank(&self, of: JobRank) -> Option<&HungRank> {
@@ -117,7 +165,9 @@ impl Hang {
         let mut table = Table::new(heads);
         for rank in &self.ranks {
             let state = match rank.state {
-                RankState::InCall => format!("in {}({})", rank.function, rank.arguments),
+                RankState::InCall | RankState::Finalizing => {
+                    format!("in {}({})", rank.function, rank.arguments)
+                }
                 RankState::Outside => format!("after {}", rank.function),
                 RankState::Ended => "ended MPI".to_owned(),
                 RankState::Lost => format!(

@@ -271,3 +271,80 @@ fn a_rank_that_waits_for_a_lost_process_is_stuck_and_the_process_is_named() {
         format!("{waits} has exited without ending MPI")
     );
 }
+
+#[test]
+fn ranks_in_different_collective_operations_are_a_deadlock() {
+    let sum = [BUFFER, BUFFER, int(1), BYTE, SUM, WORLD];
+    let mut job = Ranks::new(3);
+    job.enter(0, LATE, "MPI_Barrier", &[WORLD]);
+    job.enter(1, LATE, "MPI_Allreduce", &sum);
+    job.enter(2, LATE, "MPI_Barrier", &[WORLD]);
+    let hang = job.hang();
+    assert_eq!(hang.verdict, HangVerdict::Deadlock);
+    assert_eq!((stuck(&hang), hang.is_total()), (vec![0, 1, 2], true));
+    let sentence = hang.sentence().unwrap();
+    let begin = "deadlock: different collective operations: ranks 0, 2 in MPI_Barrier(comm=MPI_COMM_WORLD); rank 1 in MPI_Allreduce(";
+    assert!(sentence.starts_with(begin), "{sentence}");
+
+    // The root of a broadcast may return, and call the barrier then.
+    let root = |root| [BUFFER, int(1), BYTE, int(root), WORLD];
+    let mut job = Ranks::new(2);
+    job.enter(0, LATE, "MPI_Bcast", &root(0));
+    job.enter(1, LATE, "MPI_Barrier", &[WORLD]);
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+    let mut job = Ranks::new(2);
+    job.call(0, 1000, 2000, "MPI_Bcast", &root(0));
+    job.enter(0, LATE, "MPI_Barrier", &[WORLD]);
+    job.enter(1, LATE, "MPI_Barrier", &[WORLD]);
+    // Libraries complete this one, in which rank 1 calls the broadcast next.
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+}
+
+#[test]
+fn roots_that_differ_wait_for_each_other() {
+    let root = |root| [BUFFER, int(1), BYTE, int(root), WORLD];
+    let mut job = Ranks::new(3);
+    job.enter(0, LATE, "MPI_Bcast", &root(1));
+    job.enter(1, LATE, "MPI_Bcast", &root(0));
+    job.enter(2, LATE, "MPI_Bcast", &root(1));
+    let hang = job.hang();
+    assert_eq!((ranks(&hang), stuck(&hang)), (vec![0, 1], vec![0, 1, 2]));
+    // Some libraries implement one by the other.
+    let sum = [BUFFER, BUFFER, int(1), BYTE, SUM, WORLD];
+    let reduce = [BUFFER, BUFFER, int(1), BYTE, SUM, int(0), WORLD];
+    let mut job = Ranks::new(2);
+    job.enter(0, LATE, "MPI_Allreduce", &sum);
+    job.enter(1, LATE, "MPI_Reduce", &reduce);
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+}
+
+#[test]
+fn a_rank_in_finalize_comes_to_no_other_call() {
+    let mut job = Ranks::new(2);
+    job.enter(0, LATE, "MPI_Barrier", &[WORLD]);
+    job.enter(1, LATE, "MPI_Finalize", &[]);
+    let hang = job.hang();
+    assert_eq!(hang.verdict, HangVerdict::WaitsForEnded);
+    assert_eq!((ranks(&hang), stuck(&hang)), (vec![0, 1], vec![0]));
+    assert_eq!(hang.ranks[1].state, RankState::Finalizing);
+    assert!(hang.is_total());
+    let sentence = "rank 0 in MPI_Barrier waits for rank 1, which is in MPI_Finalize";
+    assert_eq!(hang.sentence().as_deref(), Some(sentence));
+
+    // Its attributes' functions may still send.
+    let mut job = Ranks::new(2);
+    job.enter(0, LATE, "MPI_Barrier", &[WORLD]);
+    job.call(1, 1000, 2000, "MPI_Comm_set_attr", &[WORLD, int(7), BUFFER]);
+    job.enter(1, LATE, "MPI_Finalize", &[]);
+    let hang = job.hang();
+    assert_eq!(
+        (hang.verdict, hang.is_total()),
+        (HangVerdict::NotStuck, false)
+    );
+
+    // It has just entered.
+    let mut job = Ranks::new(2);
+    job.enter(0, LATE, "MPI_Barrier", &[WORLD]);
+    job.enter(1, END - 100, "MPI_Finalize", &[]);
+    assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+}

@@ -23,14 +23,14 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use belljar_files::write_file;
-use belljar_orders::{Minimiser, Order, Search, Target, merge, plan};
+use belljar_orders::{Minimiser, Order, PrioritySchedule, Search, Target, merge, plan};
 use belljar_sim::{Random, Seed};
 
 use crate::command::output::say;
 use crate::command::terminal::interrupt::Deferral;
 use crate::command::terminal::progress::TerminalTask;
 pub(crate) use arguments::ExploreArguments;
-use arguments::{Budget, base_words, budget, folder, time};
+use arguments::{Budget, SearchOrder, base_words, budget, folder, time};
 use session::{OrderRun, Session};
 use table::{Extent, Outcome, ResultTable};
 use verdict::Judge;
@@ -44,6 +44,8 @@ const MOST_ATTEMPTS: u32 = 4;
 /// Time by which delays outlast the wanted message at first, in picoseconds, and the factor for each further attempt.
 const SLACK_PS: u64 = 1_000_000_000;
 const LONGER: u64 = 4;
+/// Schedules that are drawn for a target.
+const MOST_SCHEDULES: u32 = 64;
 /// Most targets of a round.
 const MOST_AT_ONCE: usize = 16;
 
@@ -77,9 +79,9 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
         runs: BTreeMap::new(),
         search: Search::default(),
         keeps_all: arguments.keep,
-        random: arguments
-            .random
+        random: (arguments.search == SearchOrder::Random)
             .then(|| Random::new(Seed(arguments.seed.unwrap_or(1)), "explore", 0)),
+        schedules: BTreeMap::new(),
         session,
         done: 0,
     };
@@ -107,8 +109,10 @@ struct Exploration {
     /// Observed runs by their number in the search.
     runs: BTreeMap<usize, OrderRun>,
     keeps_all: bool,
-    /// Selects targets, if they are taken in a random order.
+    /// Draws schedules, if targets are taken at random.
     random: Option<Random>,
+    /// Schedules in use, by their places in a round.
+    schedules: BTreeMap<usize, PrioritySchedule>,
     done: usize,
 }
 
@@ -168,12 +172,7 @@ impl Exploration {
         let mut round: Vec<Target> = Vec::new();
         let mut later = Vec::new();
         while round.len() < most {
-            if let Some(random) = &mut self.random
-                && self.search.queued() > 0
-            {
-                let at = random.next_u64() % self.search.queued() as u64;
-                self.search.prefer(at as usize);
-            }
+            self.prefer_at_random(round.len() + later.len());
             let Some(target) = self.search.take_target() else {
                 break;
             };
@@ -190,6 +189,32 @@ impl Exploration {
             .rev()
             .for_each(|target| self.search.postpone(target));
         round
+    }
+
+    /// If targets are taken at random, moves the one to the front that schedule `number` wants.
+    fn prefer_at_random(&mut self, number: usize) {
+        let Some(random) = &mut self.random else {
+            return;
+        };
+        let observed = |at: usize| self.runs.get(&at).map(|run| run.observed.clone());
+        let Some(base) = observed(0) else {
+            return;
+        };
+        for _ in 0..MOST_SCHEDULES {
+            let schedule = self
+                .schedules
+                .entry(number)
+                .or_insert_with(|| PrioritySchedule::draw(&base, || random.next_u64()));
+            if self.search.prefer_by(schedule, observed) {
+                return;
+            }
+            self.schedules.remove(&number);
+        }
+        // Schedules lead to known orders alone.
+        if self.search.queued() > 0 {
+            let at = random.next_u64() % self.search.queued() as u64;
+            self.search.prefer(at as usize);
+        }
     }
 
     /// Runs the targets of a round on all processors.

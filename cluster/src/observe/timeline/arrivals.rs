@@ -1,13 +1,32 @@
-//! Breakpoints of a timeline's nodes, and arrivals at them.
+//! Breakpoints and watchpoints of a timeline's nodes, and arrivals at them.
 //!
-//! A movement forwards halts each node at its first arrival; a movement backwards records all arrivals. Called
+//! The position of an access to watched memory follows its instruction. A movement forwards halts each node at its first arrival; a movement backwards records all arrivals. Called
 //! by the movements of the timeline.
 
 use std::collections::BTreeMap;
 
-use super::{BreakFilter, Breakpoint, Position, Timeline};
+use belljar_sim::{Span, Time};
+
+use super::{BreakFilter, Breakpoint, Moved, NodeWatchpoint, Position, Timeline};
 use crate::run::error::RunError;
 use crate::run::runner::Arrival;
+
+/// An arrival of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeArrival {
+    pub(super) position: Position,
+    arrival: Arrival,
+}
+
+impl NodeArrival {
+    pub(super) fn moved(&self) -> Moved {
+        let address = self.arrival.address;
+        match self.arrival.access {
+            Some(access) => Moved::Accessed { address, access },
+            None => Moved::Hit(address),
+        }
+    }
+}
 
 /// The arrivals at breakpoints that a movement records.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +40,11 @@ impl Timeline {
     pub(super) fn differs_elsewhere(&self) -> bool {
         let elsewhere = |it: &&Breakpoint| it.node != self.at.node;
         let placed = self.placed.iter().filter(elsewhere);
-        !self.settled && !placed.eq(self.breakpoints.iter().filter(elsewhere))
+        let other = |it: &&NodeWatchpoint| it.node != self.at.node;
+        let watched = self.placed_watchpoints.iter().filter(other);
+        !self.settled
+            && (!placed.eq(self.breakpoints.iter().filter(elsewhere))
+                || !watched.eq(self.watchpoints.iter().filter(other)))
     }
 
     /// Releases all nodes but those that are at later arrivals already. Arrivals after `from` halt their nodes.
@@ -71,30 +94,55 @@ impl Timeline {
                 filters.push(breakpoint.filter);
             }
             runner.set_breakpoints(points);
+            let own = self.watchpoints.iter().filter(|it| it.node == runner.index);
+            let watched = own.map(|it| it.watchpoint).collect();
+            runner.set_watchpoints(watched);
         }
         self.placed.clone_from(&self.breakpoints);
+        self.placed_watchpoints.clone_from(&self.watchpoints);
     }
 
-    pub(super) fn first_arrival(&self) -> Option<(Position, u64)> {
+    pub(super) fn first_arrival(&self) -> Option<NodeArrival> {
         self.arrivals().min()
     }
 
-    pub(super) fn last_arrival(&self, before: Position) -> Option<(Position, u64)> {
-        let earlier = self.arrivals().filter(|(position, _)| *position < before);
+    /// The last arrival before a position. An access whose instruction ends there is before it.
+    pub(super) fn last_arrival(&self, before: Position) -> Option<NodeArrival> {
+        let earlier = self.arrivals().filter(|it| {
+            let is_over = it.arrival.access.is_some() && it.position == before;
+            it.position < before || is_over
+        });
         earlier.max()
     }
 
-    pub(super) fn arrivals(&self) -> impl Iterator<Item = (Position, u64)> {
+    /// Moves to an arrival; to the position before its instruction if that accesses watched memory.
+    pub(super) fn go_before(&mut self, last: &NodeArrival) -> Result<(), RunError> {
+        let at = last.position;
+        let Some(access) = last.arrival.access else {
+            return self.goto(at);
+        };
+        let before = at.instructions.saturating_sub(1);
+        match access.device {
+            Some(written) => self.goto(Position {
+                time: Time::from_ps(written.as_ps().saturating_sub(Span::from_ps(1).as_ps())),
+                instructions: before,
+                ..at
+            }),
+            None => self.before(at.time, at.node, before),
+        }
+    }
+
+    fn arrivals(&self) -> impl Iterator<Item = NodeArrival> {
         let runners = self.run.iter().flat_map(|run| run.workers().runners());
         runners.flat_map(|runner| {
             let node = runner.index;
-            let of = |arrival: &Arrival| {
-                let position = Position {
+            let of = |arrival: &Arrival| NodeArrival {
+                position: Position {
                     time: arrival.time,
                     node,
                     instructions: arrival.instructions,
-                };
-                (position, arrival.address)
+                },
+                arrival: *arrival,
             };
             runner.arrivals().iter().map(of).collect::<Vec<_>>()
         })

@@ -34,7 +34,17 @@ impl Timeline {
     /// # Errors
     /// As for [`goto`](Self::goto).
     pub fn back_to(&mut self, node: u32, instructions: u64) -> Result<(), RunError> {
-        let (now, start) = (self.at.time, self.start());
+        self.before(self.at.time, node, instructions)
+    }
+
+    /// Moves to the state in which `node` has retired `instructions`, which is before time `now`.
+    pub(super) fn before(
+        &mut self,
+        now: Time,
+        node: u32,
+        instructions: u64,
+    ) -> Result<(), RunError> {
+        let start = self.start();
         let mut back = Span::from_ns(100);
         loop {
             let time = Time::from_ps(now.as_ps().saturating_sub(back.as_ps())).max(start);

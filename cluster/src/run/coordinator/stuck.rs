@@ -161,7 +161,7 @@ impl Run {
             || self.is_attended()
     }
 
-    /// True if there are MPI processes, and each is inside a call that neither starts nor ends MPI, or has ended MPI.
+    /// True if there are MPI processes, and each is inside a call that does not start MPI, or has ended MPI.
     fn are_ranks_inside(&self) -> bool {
         let mut any = false;
         for runner in self.workers.runners() {
@@ -173,7 +173,7 @@ impl Run {
             }
             let processes = tracer.active_processes();
             any |= processes.iter().any(|process| !process.inside.is_empty());
-            if processes.iter().any(|process| process.starts_or_ends) {
+            if processes.iter().any(|process| process.starts) {
                 return false;
             }
         }

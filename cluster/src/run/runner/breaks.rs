@@ -1,12 +1,12 @@
-//! Stops of a node for a debugger: before instructions at breakpoints, and at a number of retired
-//! instructions.
+//! Stops of a node for a debugger: before instructions at breakpoints, after accesses to watched memory, and at a
+//! number of retired instructions.
 //!
 //! A halted node executes nothing until it is released; the guest is not affected. Set by the
 //! timeline between rounds.
 
 use std::collections::BTreeMap;
 
-use belljar_cpu::SegmentRegister;
+use belljar_cpu::{SegmentRegister, Watchpoint};
 use belljar_sim::Time;
 
 use super::Runner;
@@ -23,21 +23,35 @@ pub struct BreakFilter {
     pub thread: Option<u64>,
 }
 
-/// A node's arrival at a breakpoint.
+/// A node's arrival at a breakpoint or a watchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrival {
     /// The node's clock.
     pub(crate) time: Time,
     /// Instructions that the node has retired.
     pub(crate) instructions: u64,
-    /// The address of the next instruction.
+    /// The address of the next instruction; or of the first watched byte.
     pub(crate) address: u64,
+    /// The access to watched memory, which is over.
+    pub(crate) access: Option<WatchedAccess>,
+}
+
+/// An access to watched memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchedAccess {
+    /// True for a store.
+    pub write: bool,
+    /// The time at which a device wrote, if one did. The node has executed an instruction since.
+    pub device: Option<Time>,
 }
 
 /// A node's breakpoints, and its state as a debugger's subject.
 #[derive(Debug, Default)]
 pub(crate) struct Breaks {
     points: BTreeMap<u64, Vec<BreakFilter>>,
+    watched: Vec<Watchpoint>,
+    /// The write of a device that is reported after the next instruction.
+    written: Option<(Time, u64)>,
     /// True if the first arrival halts the node.
     halts: bool,
     /// Arrivals count from this number of instructions on.
@@ -66,12 +80,23 @@ impl Runner {
         same || self.node.set_breakpoints(&addresses)
     }
 
+    /// Replaces all watchpoints. Returns false if the engine has none.
+    pub(crate) fn set_watchpoints(&mut self, points: Vec<Watchpoint>) -> bool {
+        if points == self.breaks.watched {
+            return true;
+        }
+        let set = self.node.set_watchpoints(&points);
+        self.breaks.watched = points;
+        set
+    }
+
     /// Releases the node. Arrivals count from `first` instructions on, and the first of them halts it with `halts`.
     pub(crate) fn release(&mut self, first: u64, halts: bool) {
         self.breaks.first = first;
         self.breaks.halts = halts;
         self.breaks.halted = false;
         self.breaks.pause = None;
+        self.breaks.written = None;
         self.breaks.arrivals.clear();
         self.node.pause_at(u64::MAX);
     }
@@ -119,6 +144,7 @@ impl Runner {
             time: self.node.now(),
             instructions,
             address,
+            access: None,
         };
         // The stop repeats if an interrupt or a fault comes first.
         let is_new = self.breaks.arrivals.last() != Some(&arrival);
@@ -126,6 +152,58 @@ impl Runner {
             self.breaks.arrivals.push(arrival);
             self.breaks.halted |= self.breaks.halts;
         }
+    }
+
+    /// Handles an access to the watchpoint of this number.
+    pub(super) fn meet_watchpoint(&mut self, number: u32, write: bool, device: bool) {
+        let Some(point) = self.breaks.watched.get(number as usize) else {
+            return;
+        };
+        let (now, instructions, address) = (self.node.now(), self.node.retired(), point.linear);
+        if device {
+            // No instruction marks the moment: the next one does.
+            let counts = instructions.saturating_add(1) >= self.breaks.first;
+            if counts && self.breaks.pause.is_none() {
+                self.breaks.written.get_or_insert((now, address));
+                self.node.pause_at(instructions + 1);
+            }
+        } else if instructions >= self.breaks.first {
+            self.arrive_after(
+                address,
+                WatchedAccess {
+                    write,
+                    device: None,
+                },
+            );
+        }
+    }
+
+    /// Records an arrival at a watchpoint.
+    fn arrive_after(&mut self, address: u64, access: WatchedAccess) {
+        self.breaks.arrivals.push(Arrival {
+            time: self.node.now(),
+            instructions: self.node.retired(),
+            address,
+            access: Some(access),
+        });
+        self.breaks.halted |= self.breaks.halts;
+    }
+
+    /// Records the write of a device, one instruction later; returns false if there is none.
+    pub(super) fn passes_device_write(&mut self) -> bool {
+        let Some((time, address)) = self.breaks.written.take() else {
+            return false;
+        };
+        self.node.pause_at(u64::MAX);
+        let device = Some(time);
+        self.arrive_after(
+            address,
+            WatchedAccess {
+                write: true,
+                device,
+            },
+        );
+        true
     }
 
     /// Halts the node if it has reached its number of instructions; returns false if it has none.

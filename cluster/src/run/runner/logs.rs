@@ -120,6 +120,19 @@ impl Logs {
     }
 }
 
+impl super::Runner {
+    /// The last lines of the console, for an error message.
+    pub fn last_words(&self) -> String {
+        let lines = self
+            .tail
+            .iter()
+            .map(String::as_str)
+            .chain(Some(self.line.as_str()));
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+        lines.iter().map(|line| format!("    {line}\n")).collect()
+    }
+}
+
 /// An error of the host, with its output.
 pub(crate) fn named(stream: Stream, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", stream.name()))

@@ -150,8 +150,7 @@ impl Kernels {
         let mut threads = Vec::new();
         let is_still = !processes.is_empty()
             && processes.iter().all(|process| {
-                let inside = own(process).map_or(&[][..], |own| &own.inside);
-                let waiting = waiting_threads(&kernel, process, inside, life);
+                let waiting = waiting_threads(&kernel, process, own(process), life);
                 let is_still = waiting.is_some();
                 let waiting = waiting.into_iter().flatten();
                 threads.extend(waiting.map(|(thread, count)| (number, thread, count)));
@@ -192,19 +191,24 @@ fn is_of_library(kernel: &Kernel<'_>, process: &Process, thread: &Thread) -> boo
         .is_some_and(|name| LIBRARIES.iter().any(|library| name.starts_with(library)))
 }
 
-/// Numbers and counts of runs of the threads of a process that are not `inside` calls; `None` if one may act by itself.
+/// Numbers and counts of runs of the threads of a process that are not inside calls; `None` if one may act by itself. `own` are its
+/// calls if it uses MPI. Open MPI sleeps for short times in `MPI_Finalize`; the analysis leaves out programs whose functions are called
+/// there.
 fn waiting_threads(
     kernel: &Kernel<'_>,
     process: &Process,
-    inside: &[u64],
+    own: Option<&ActiveProcess>,
     life: u64,
 ) -> Option<Vec<(u32, u64)>> {
+    let inside = own.map_or(&[][..], |own| &own.inside);
+    let ends = own.is_some_and(|own| own.ends);
     let is_inside = |thread: &Thread| {
         let pointer = kernel.thread_pointer(thread);
         pointer.is_some_and(|pointer| inside.contains(&pointer))
     };
     let mut callers = process.threads.iter().filter(|thread| is_inside(thread));
-    if !kernel.is_without_timers(process) || callers.any(|it| kernel.sleeps_for_a_time(it)) {
+    let is_timed = |it: &Thread| !ends && kernel.sleeps_for_a_time(it);
+    if !kernel.is_without_timers(process) || callers.any(is_timed) {
         return None;
     }
     let has_library_threads = !inside.is_empty() || is_launcher(kernel, process);

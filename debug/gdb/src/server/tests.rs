@@ -6,6 +6,7 @@ use crate::description::Registers;
 struct Sample {
     now: u64,
     breakpoints: Vec<Breakpoint>,
+    watched: Vec<WatchedRange>,
     moved: Vec<Movement>,
 }
 
@@ -48,6 +49,10 @@ impl Target for Sample {
         self.breakpoints = breakpoints.to_vec();
     }
 
+    fn set_watchpoints(&mut self, watched: &[WatchedRange]) {
+        self.watched = watched.to_vec();
+    }
+
     fn resume(&mut self, movement: Movement, stop: &AtomicBool) -> Result<Stop, String> {
         self.moved.push(movement);
         if stop.load(Ordering::Relaxed) {
@@ -58,6 +63,10 @@ impl Target for Sample {
         }
         let thread = SECOND;
         match movement {
+            Movement::Continue if !self.watched.is_empty() => Ok(Stop {
+                thread,
+                cause: Cause::Accessed(self.watched[0].address, self.watched[0].accesses),
+            }),
             Movement::Continue if self.breakpoints.is_empty() => Ok(Stop {
                 thread,
                 cause: Cause::End,
@@ -141,7 +150,6 @@ fn breakpoints_belong_to_the_selected_process() {
     assert_eq!(ask("Z0,401000,1"), "OK");
     assert_eq!(ask("Hgp7.7"), "OK");
     assert_eq!(ask("Z0,401000,1"), "OK");
-    assert_eq!(ask("Z2,401000,8"), "", "gdb steps for watchpoints");
     assert_eq!(ask("vCont;c:p7.-1"), "T05swbreak:;thread:p9.a;");
     let address = 0x40_1000;
     let both = [9, 7].map(|pid| Breakpoint { pid, address });
@@ -152,6 +160,32 @@ fn breakpoints_belong_to_the_selected_process() {
     );
     super::tests::ask(&mut connection, &mut target, "c");
     assert_eq!(target.breakpoints, both[1..]);
+}
+
+#[test]
+fn watchpoints_stop_with_their_address_and_kind() {
+    let (mut connection, mut target) = (Connection::default(), Sample::default());
+    let mut ask = |packet: &str| ask(&mut connection, &mut target, packet).concat();
+    assert_eq!(ask("Hgp7.7"), "OK");
+    for (kind, reply) in [(2, "watch"), (3, "rwatch"), (4, "awatch")] {
+        assert_eq!(ask(&format!("Z{kind},401000,8")), "OK");
+        assert_eq!(ask("c"), format!("T05{reply}:401000;thread:p9.a;"));
+        assert_eq!(ask("Hgp7.7"), "OK");
+        assert_eq!(ask(&format!("z{kind},401000,8")), "OK");
+    }
+    assert_eq!(ask("Z2,401000,0"), "E01");
+    assert_eq!(ask("Z2,401000,10001"), "E01");
+    assert_eq!(ask("Z2,401000"), "E16");
+    assert_eq!(ask("Z5,401000,8"), "");
+    assert_eq!(ask("Z4,401004,10000"), "OK");
+    ask("c");
+    let expected = WatchedRange {
+        pid: 7,
+        address: 0x40_1004,
+        length: 0x1_0000,
+        accesses: WatchedAccesses::All,
+    };
+    assert_eq!(target.watched, [expected]);
 }
 
 #[test]
@@ -222,7 +256,7 @@ mod random {
         fn no_packet_panics(packets: Vec<String>) {
             let (mut connection, mut target) = (Connection::default(), Sample::default());
             for packet in packets {
-                for prefix in ["", "m", "Z0,", "H", "vCont;", "vFile:pread:", "qXfer:auxv:read:"] {
+                for prefix in ["", "m", "Z0,", "Z2,", "H", "vCont;", "vFile:pread:", "qXfer:auxv:read:"] {
                     ask(&mut connection, &mut target, &format!("{prefix}{packet}"));
                 }
             }

@@ -96,6 +96,72 @@ fn a_resumed_run_ends_at_the_same_time_with_the_same_verdict() {
     assert_eq!(summary(one), summary(other));
 }
 
+/// Ranks in different collective operations; a rank that ends MPI, and one whose attribute's function sends then.
+const MIXED: &str = r#"#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static int last_words(MPI_Comm comm, int key, void *value, void *extra)
+{
+    int word = 7;
+    sleep(1);
+    return MPI_Send(&word, 1, MPI_INT, 0, 5, MPI_COMM_WORLD);
+}
+int main(int argc, char **argv)
+{
+    int rank, key, word = 1, sum = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (!strcmp(argv[1], "callback") && rank == 1) {
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, last_words, &key, NULL);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, &word);
+    } else if (!strcmp(argv[1], "callback") && rank == 0) {
+        MPI_Recv(&word, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        printf("got %d\n", word);
+    } else if (strcmp(argv[1], "callback") && rank != 1) {
+        MPI_Barrier(MPI_COMM_WORLD);
+    } else if (!strcmp(argv[1], "operations")) {
+        MPI_Allreduce(&word, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+}
+"#;
+
+#[test]
+fn collective_operations_that_differ_and_ranks_that_end_are_named() {
+    for compiler in ["mpicc.mpich", "mpicc.openmpi"] {
+        let Some(dir) = Dir::new() else { return };
+        if !compiled(&dir, compiler, "mixed", MIXED, &["-O1"]) {
+            return;
+        }
+        let run = |case: &str| {
+            let words = ["mpirun", "-np", "3", "-ppn", "1", "--limit", "8s", "--out"];
+            dir.call(&[&words[..], &[case, "./mixed", case]].concat())
+        };
+        let (_, error, code) = run("operations");
+        assert_ne!(code, Some(0), "{error}");
+        let verdict = "no rank can proceed: deadlock: different collective operations: ranks 0, 2 in MPI_Barrier(comm=MPI_COMM_WORLD); rank 1 in MPI_Allreduce(";
+        assert!(error.contains(verdict), "{compiler}: {error}");
+        let (text, error, code) = dir.call(&["trace", "hang", "operations.incomplete"]);
+        assert_eq!(code, Some(0), "{error}");
+        let begin = "Deadlock: different collective operations: ranks 0, 2 in MPI_Barrier(";
+        assert!(text.starts_with(begin), "{text}");
+
+        let (_, error, code) = run("finalize");
+        assert_ne!(code, Some(0), "{error}");
+        let verdict = "rank 0 in MPI_Barrier waits for rank 1, which is in MPI_Finalize";
+        assert!(error.contains(verdict), "{compiler}: {error}");
+        if compiler == "mpicc.openmpi" {
+            // With MPICH, a thread of the image moves messages, and the run continues to its limit.
+            assert!(error.contains("no rank can proceed"), "{error}");
+        }
+
+        let (output, error, code) = run("callback");
+        assert_eq!(code, Some(0), "{compiler}: {error}");
+        assert!(output.contains("got 7"), "{compiler}: {output}");
+    }
+}
+
 /// Programs that look stuck by their calls until something besides MPI wakes a rank, and one that nothing wakes.
 const WOKEN: &str = include_str!("woken.c");
 

@@ -23,3 +23,5 @@ pub(crate) mod misses;
 pub(crate) mod piece;
 /// Slots that are filled too often.
 pub(crate) mod refill;
+/// Watchpoints of a debugger.
+pub(crate) mod watchpoints;

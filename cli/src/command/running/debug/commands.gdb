@@ -11,7 +11,8 @@ define goto
 end
 document goto
 Move to a position of the run, forwards or backwards.
-goto "rank 3, MPI_Recv #17", goto "1.5 ms", goto init, goto end, goto start
+goto "rank 3, MPI_Recv #17", goto "1.5 ms", goto init, goto end, goto start;
+at a receive: goto send, back to the send of its message; goto receive, from the send. goto "send #2" of a call with several.
 end
 define hook-quit
   set pagination off

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use belljar_cluster::scenario::quantity::Duration as ScenarioTime;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// Arguments of `belljar explore`.
 #[derive(Args)]
@@ -28,11 +28,12 @@ pub(crate) struct ExploreArguments {
     /// Seed, overriding the scenario.
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// Take alternatives in a random order, for large numbers of orders.
+    /// Order in which orders of messages are run.
     ///
-    /// The order follows from --seed. By default, orders with few changes come first.
-    #[arg(long)]
-    pub(super) random: bool,
+    /// `few-changes` begins with small differences from the base run. `random` follows random priorities of senders from --seed, for
+    /// large numbers of orders.
+    #[arg(long, value_enum, value_name = "ORDER", default_value = "few-changes")]
+    pub(super) search: SearchOrder,
     /// Virtual time between checkpoints of the base run.
     #[arg(long, value_name = "TIME", default_value = "5ms")]
     pub(super) checkpoint_every: String,
@@ -60,6 +61,15 @@ pub(crate) struct ExploreArguments {
         value_name = "PROGRAM|SCENARIO"
     )]
     pub(super) program: Vec<String>,
+}
+
+/// The order in which orders of messages are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SearchOrder {
+    /// Few changes of the base run first.
+    FewChanges,
+    /// Random priorities of senders.
+    Random,
 }
 
 /// The limit of an exploration.

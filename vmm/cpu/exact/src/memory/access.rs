@@ -55,6 +55,9 @@ impl ExactVcpu {
         if write && self.memory.is_watched(mapping.physical) {
             self.leave_shared(mapping.physical, true);
         }
+        if !self.watchpoints.is_empty() {
+            self.note_watched_page(linear, mapping.physical);
+        }
         Ok(mapping.physical)
     }
 
@@ -77,6 +80,7 @@ impl ExactVcpu {
             self.context.scratch = [0, host];
             return Next::Resume(resume);
         }
+        self.begin_watched(block);
         self.pending.replies.begin();
         let code_page = self.context.code_page;
         self.state.rip = self.store.block(block).rip_of(index, code_page);
@@ -89,6 +93,7 @@ impl ExactVcpu {
         if !matches!(opened, Err(Stop::Ask(_))) {
             self.pending.replies.clear();
         }
+        self.place_watched(block, index);
         if self.store.departures() != departures {
             // The page may contain the running code. Nothing was written yet.
             self.refund(block, index);
@@ -159,12 +164,15 @@ impl ExactVcpu {
             Some(piece) if self.has_caches() => [piece, NO_PIECE],
             _ => self.pieces(linear, bytes, write, user)?,
         };
-        if !self.pay(payment, &pieces, (linear, write)) {
+        if !self.watchpoints.is_empty() && self.wants_alone(&pieces, write)
+            || !self.pay(payment, &pieces, (linear, write))
+        {
             return Ok(Opened::NotCovered);
         }
         if let [piece, Piece { bytes: 0, .. }] = pieces
             && let Some(page) = self.memory.host_page(piece.physical)
             && !(write && self.memory.is_watched(piece.physical))
+            && !self.is_closed(linear, piece.physical, piece.bytes as u64, write)
         {
             self.fill(linear, page, write);
             if payment != Payment::None && linear % LINE_BYTES + bytes as u64 <= LINE_BYTES {
@@ -179,6 +187,9 @@ impl ExactVcpu {
         let mut data = [0u8; 64];
         let reads = !write || (self.meets_device(&pieces) && self.reads_what_it_writes());
         self.read_pieces(&pieces, &mut data[..bytes], reads)?;
+        if !write {
+            self.note_watched(&pieces, false);
+        }
         self.bounce_slice(linear, bytes)
             .copy_from_slice(&data[..bytes]);
         Ok(Opened::Bounced)
@@ -289,7 +300,12 @@ impl ExactVcpu {
             // Its cost was charged when it was opened.
             None => self.write_past_caches(linear, &data[..bytes], user),
         };
+        let watched = written.is_ok() && self.place_watched(block, index);
         match written {
+            Ok(()) if watched && !call => {
+                let exit = self.pending.stores.pop();
+                self.leave_behind(block, index, exit)
+            }
             // Changes by a call's push are handled after its jump.
             Ok(()) if call && self.store.block(block).valid => Next::Resume(resume),
             Ok(()) if call && !self.store.block(block).hot => Next::Resume(resume),
@@ -319,7 +335,7 @@ impl ExactVcpu {
 }
 
 enum Opened {
-    /// The budget does not cover the access's cost.
+    /// The instruction must run by itself: the budget does not cover the access's cost, or a watchpoint is there.
     NotCovered,
     Direct {
         offset: u64,

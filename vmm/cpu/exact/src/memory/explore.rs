@@ -2,7 +2,7 @@
 //! copies, can cover more than a page.
 //!
 //! A resulting range can be accessed directly in all its length: it is contiguous on the host, and
-//! contains no device or translated code that must detect the access. The dispatcher calls it for
+//! contains no device, translated code or watchpoint that must detect the access. The dispatcher calls it for
 //! misses of group checks (`refill`), long copies (`access/linear`) and seams (`beside`).
 
 use belljar_cpu::{Access, PAGE_SIZE};
@@ -133,7 +133,9 @@ impl ExactVcpu {
         for bytes in [mapping.page_bytes.min(LARGEST), PAGE_SIZE] {
             let start = linear & !(bytes - 1);
             let physical = mapping.physical & !(bytes - 1);
-            if let Some(host) = self.memory.unseen(physical, bytes, write) {
+            if let Some(host) = self.memory.unseen(physical, bytes, write)
+                && !self.is_closed(start, physical, bytes, write)
+            {
                 return Some(ContiguousMemory {
                     start,
                     end: start.wrapping_add(bytes),

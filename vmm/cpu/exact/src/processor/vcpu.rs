@@ -16,6 +16,7 @@ use belljar_translate::host::shared::{Character, Counter};
 use belljar_translate::prices::timing::{TICKS_PER_CYCLE, Timing};
 
 use crate::code::share::{CodeShare, Lease};
+use crate::memory::watchpoints::Watchpoints;
 use crate::processor::accounting::Accounting;
 use crate::processor::clock::{Clock, CyclesPerInstruction};
 use crate::processor::enter::Trampoline;
@@ -102,6 +103,7 @@ pub struct ExactVcpu {
     /// Cached data about linear addresses beyond the TLB.
     pub(crate) addresses: Addresses,
     pub(crate) seams: Seams,
+    pub(crate) watchpoints: Watchpoints,
     pub(crate) statistics: Statistics,
     pub(crate) unimplemented: Vec<Unimplemented>,
 }
@@ -190,6 +192,7 @@ impl ExactVcpu {
             stops: Stops::default(),
             addresses: Addresses::default(),
             seams: Seams::default(),
+            watchpoints: Watchpoints::default(),
             statistics: Statistics::default(),
             unimplemented: Vec::new(),
         })

@@ -34,6 +34,9 @@ impl ExactVcpu {
             return Ok(store);
         }
         self.forget_written_pages();
+        if !self.watchpoints.is_empty() {
+            self.find_watched_pages();
+        }
         self.settle_clock();
         let grant = self
             .clock
@@ -79,6 +82,9 @@ impl ExactVcpu {
     fn run_loop(&mut self) -> Exit {
         let mut state = DispatchState::new(self.cheapest(), self.path_model().is_some());
         loop {
+            if let Some(exit) = self.watchpoint_exit() {
+                return exit;
+            }
             if let Some(exit) = self.boundary() {
                 return exit;
             }

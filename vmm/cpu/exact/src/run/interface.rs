@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use belljar_cpu::{
     Access, CpuError, CpuState, Cycles, EngineReport, Exit, PathUse, Probed, Probes, Registers,
-    SHARED_PATHS, StateItem, SystemRegisters, TimeAccount, Vcpu,
+    SHARED_PATHS, StateItem, SystemRegisters, TimeAccount, Vcpu, Watchpoint,
 };
 use belljar_sim::{Random, Seed};
 use belljar_translate::architecture::vector;
@@ -236,6 +236,15 @@ impl Vcpu for ExactVcpu {
     fn set_breakpoints(&mut self, addresses: &[u64]) -> bool {
         self.begin_breakpoints(addresses);
         true
+    }
+
+    fn set_watchpoints(&mut self, points: &[Watchpoint]) -> bool {
+        self.with_code(|vcpu| vcpu.begin_watchpoints(points));
+        true
+    }
+
+    fn watchpoint_at(&mut self, physical: u64, bytes: u64) -> Option<u32> {
+        self.with_code(|vcpu| vcpu.watchpoint_in(physical, bytes))
     }
 
     fn probed(&self) -> Option<Probed> {

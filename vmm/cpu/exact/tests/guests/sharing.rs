@@ -1,7 +1,8 @@
-//! Translated code that several guests share, and probes.
+//! Translated code that several guests share, probes and watchpoints.
 
 mod places;
 mod pool;
 mod probes;
 mod saved;
 mod vcpus;
+mod watchpoints;

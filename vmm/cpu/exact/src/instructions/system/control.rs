@@ -94,6 +94,9 @@ impl ExactVcpu {
                 };
                 self.switch_paging(system, true)?;
                 self.flush_address_space();
+                if !self.watchpoints.is_empty() {
+                    self.find_watched_pages();
+                }
             }
             Register::CR4 => self.set_cr4(value)?,
             Register::CR8 if value < 16 => self.state.cr8 = value,

@@ -29,6 +29,7 @@ impl ExactVcpu {
     }
 
     fn write_pieces(&mut self, pieces: &[Piece; 2], data: &[u8]) {
+        self.note_watched(pieces, true);
         for piece in pieces.iter().filter(|piece| piece.bytes > 0) {
             let part = &data[piece.start..piece.start + piece.bytes];
             if self.memory.write(piece.physical, part) {
@@ -50,6 +51,7 @@ impl ExactVcpu {
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, into.len(), false, user)?;
         self.touch_pieces(&pieces, linear, false, None);
+        self.note_watched(&pieces, false);
         self.read_pieces(&pieces, into, true)
     }
 
@@ -61,6 +63,7 @@ impl ExactVcpu {
         user: bool,
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, into.len(), false, user)?;
+        self.note_watched(&pieces, false);
         self.read_pieces(&pieces, into, true)
     }
 
@@ -99,7 +102,7 @@ impl ExactVcpu {
     }
 
     /// Host address and length of the part of `bytes` bytes at `linear` that can be copied at once:
-    /// RAM that is known to be contiguous, and for writes without code.
+    /// RAM that is known to be contiguous, without watchpoints, and for writes without code.
     pub(crate) fn direct_run(
         &mut self,
         linear: u64,
@@ -118,7 +121,8 @@ impl ExactVcpu {
                 return Ok(Some((host, run.min(bytes))));
             }
         }
-        if write && self.memory.is_watched(physical) {
+        let is_seen = write && self.memory.is_watched(physical);
+        if is_seen || self.is_closed(linear, physical, run, write) {
             return Ok(None);
         }
         Ok(self
