@@ -258,11 +258,7 @@ impl Plan {
             slurm,
             nodes: scenario.nodes.count(),
             slice: slice(&scenario.nodes, engine, lookahead)?,
-            network_warnings: [
-                network.warnings()?,
-                infiniband::warnings(infiniband.as_ref()),
-            ]
-            .concat(),
+            network_warnings: infiniband::add_warnings(network.warnings()?, infiniband.as_ref()),
             results: scenario.nodes.results,
             topology: network.topology,
             network: network.settings,

@@ -171,9 +171,10 @@ impl InfinibandPlan {
     }
 }
 
-/// Doubts about the network of the cards, for users.
-pub(super) fn warnings(cards: Option<&InfinibandPlan>) -> Vec<String> {
-    cards.map_or_else(Vec::new, |cards| cards.warnings.clone())
+/// Adds the doubts about the cards' network to those about Ethernet.
+pub(super) fn add_warnings(mut all: Vec<String>, cards: Option<&InfinibandPlan>) -> Vec<String> {
+    all.extend(cards.iter().flat_map(|cards| cards.warnings.clone()));
+    all
 }
 
 /// The least time from one node to another in any network.

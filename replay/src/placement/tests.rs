@@ -5,6 +5,7 @@ use belljar_trace::Implementation;
 
 use super::*;
 use crate::costs::Costs;
+use crate::replay::NetworkModel;
 use crate::replay::calibrate;
 
 /// Only pairs of ranks whose numbers are far apart exchange messages.

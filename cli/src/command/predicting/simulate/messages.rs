@@ -228,6 +228,7 @@ mod tests {
                     modelled: true,
                     warnings: Vec::new(),
                 }),
+                has_cards: false,
             })
         };
         let played = AllPlayed::from([(0, run(2, Some(0.5))), (1, run(1, None))]);

@@ -20,7 +20,8 @@ pub(in crate::command) struct Calibrated {
     pub(in crate::command) clocks: Vec<Frequency>,
     /// Its own work on another processor, if it was rescaled: that of the program and the calibration is.
     pub(in crate::command) rescaled: Option<Rescaled>,
-    has_cards: bool,
+    /// True if its messages took InfiniBand cards.
+    pub(in crate::command) has_cards: bool,
 }
 
 impl Calibrated {
