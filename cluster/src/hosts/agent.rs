@@ -230,6 +230,7 @@ impl Agent {
         if let Err(why) = &ending {
             run.tell_failure(&why.to_string());
         }
+        run.keep_code();
         Ok(ending?)
     }
 }

@@ -183,6 +183,11 @@ impl Run {
         self.backgrounds.seconds()
     }
 
+    /// Writes the translated code of this run for later ones. After the results, which need the disk's space more.
+    pub fn keep_code(&self) {
+        self.kept_code.write();
+    }
+
     /// Runs to the end, or until `stop` is set, in a thread confined by `sandbox`, and collects the requested files of
     /// the nodes.
     ///
@@ -209,7 +214,6 @@ impl Run {
             (work.join(), kept)
         });
         let ending = ending.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        self.kept_code.write();
         let kept = kept.map(|kept| kept.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         if let (Some(collection), Some(kept)) = (&mut self.collection, kept) {
             collection.outputs = kept?;

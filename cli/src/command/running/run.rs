@@ -295,7 +295,9 @@ impl RunTask<'_> {
         write_traffic(&run, directory)?;
         drop(deferral);
         let keeps = self.plan.checkpoints_kept.is_some();
-        conclude(self.directory, &summary, &host, &ending, report, keeps)
+        let code = conclude(self.directory, &summary, &host, &ending, report, keeps);
+        run.keep_code();
+        code
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Files are in the user's cache and sealed with a key of the user's, which is elsewhere; both are only used
 //! if nobody else can write them. All files are opened before the sandbox is active, and stay locked for the
-//! duration of the run. A file is overwritten in place at the end of a run: a half-written one has no valid
-//! seal, and the next run translates anew. Called by [`processors`](crate::plan::nodes::processors) and at
+//! duration of the run. A file is overwritten in place after a run, when its results are written: a half-written one has no valid
+//! seal, and the next run translates anew; one without space on the disk is emptied. Called by [`processors`](crate::plan::nodes::processors) and at
 //! the end of a run.
 
 use std::fs::{self, File, OpenOptions};
@@ -195,6 +195,15 @@ impl CodeFile {
         if self.file.try_lock().is_err() {
             return Ok(());
         }
+        let written = self.replace(sealed);
+        if written.is_err() {
+            // Its space is for others.
+            self.file.set_len(0)?;
+        }
+        written
+    }
+
+    fn replace(&self, sealed: &[u8]) -> io::Result<()> {
         let mut file = &self.file;
         file.set_len(0)?;
         file.rewind()?;

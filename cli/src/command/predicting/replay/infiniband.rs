@@ -8,7 +8,7 @@ use belljar_cluster::scenario::{Scenario, SpeedName};
 use belljar_fabric::{LinkSpec, Settings};
 use belljar_networks::{Cards, InfinibandModel, Parameters};
 use belljar_program::Operation;
-use belljar_replay::NetworkModel;
+use belljar_replay::{NetworkModel, Tolerance};
 use belljar_sim::Span;
 
 use super::job::{Job, Model};
@@ -37,11 +37,15 @@ pub(super) fn rendezvous(scenario: &Scenario) -> u64 {
     }
 }
 
-/// Warnings about cards in the trace's scenario and in the `wanted` one.
+/// Warnings about cards in the trace's scenario and in the `wanted` one, which has these keys overridden.
 ///
 /// # Errors
 /// If a scenario's keys are refused.
-pub(super) fn warnings(job: &Job<'_>, wanted: &Scenario) -> Result<Vec<String>> {
+pub(super) fn warnings(
+    job: &Job<'_>,
+    wanted: &Scenario,
+    overrides: &[String],
+) -> Result<Vec<String>> {
     let traced = job.scenario(&[])?;
     let of_network = job.infiniband(wanted)?.map(|plan| plan.warnings);
     let mut warnings = of_network.unwrap_or_default();
@@ -53,6 +57,7 @@ pub(super) fn warnings(job: &Job<'_>, wanted: &Scenario) -> Result<Vec<String>> 
             "the run was over {before}, and the replay is over {after}: each call's residual is that of another kind of network, and the start of MPI is as in the trace"
         ));
     }
+    warnings.extend(keys_of_ethernet(overrides).filter(|_| has));
     let operations = job.program.threads.iter().flat_map(|it| &it.operations);
     let mut accesses = operations.filter(|it| matches!(it, Operation::Access { .. }));
     if has && accesses.next().is_some() {
@@ -61,6 +66,22 @@ pub(super) fn warnings(job: &Job<'_>, wanted: &Scenario) -> Result<Vec<String>> 
         );
     }
     Ok(warnings)
+}
+
+/// A warning about keys that change Ethernet only.
+fn keys_of_ethernet(overrides: &[String]) -> Option<String> {
+    let keys = overrides.iter().filter_map(|it| it.split('=').next());
+    let keys: Vec<&str> = keys
+        .map(str::trim)
+        .filter(|key| *key == "network" || key.starts_with("network."))
+        .collect();
+    (!keys.is_empty()).then(|| {
+        format!(
+            "messages take the network of the InfiniBand cards, to which {} {} not apply: set keys of infiniband, such as infiniband.cable",
+            keys.join(", "),
+            if keys.len() == 1 { "does" } else { "do" }
+        )
+    })
 }
 
 /// The network of a plan in this model.
@@ -120,6 +141,21 @@ pub(super) fn network(plan: &InfinibandPlan, model: Model) -> NetworkModel {
     }
 }
 
+/// A tolerance in the model of formulas, with the bandwidths of the cards' links.
+pub(super) fn of_links(mut found: Tolerance) -> Tolerance {
+    let of_link = |frames: u64| {
+        let [frame, frame_data] = FRAME;
+        let [packet, packet_data] = PACKET;
+        let scaled = u128::from(frames) * u128::from(packet * frame_data);
+        u64::try_from(scaled / u128::from(packet_data * frame)).unwrap_or(u64::MAX)
+    };
+    found.bandwidth = of_link(found.bandwidth);
+    for level in &mut found.levels {
+        level.bandwidth = level.bandwidth.map(of_link);
+    }
+    found
+}
+
 /// Bits per second at which frames of Ethernet carry as many data as packets do at `bandwidth`.
 fn as_frames(bandwidth: u64) -> u64 {
     let [frame, frame_data] = FRAME;
@@ -131,6 +167,21 @@ fn as_frames(bandwidth: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_do_not_apply_are_named() {
+        let keys = [
+            "network.latency=\"20 us\"",
+            "infiniband.cable=\"1 us\"",
+            "network={}",
+        ];
+        let warning = keys_of_ethernet(&keys.map(str::to_owned)).expect("a warning");
+        assert!(
+            warning.contains("to which network.latency, network do not apply"),
+            "{warning}"
+        );
+        assert_eq!(keys_of_ethernet(&["infiniband.lanes=2".to_owned()]), None);
+    }
 
     /// A thousand full packets' data take as long in frames.
     #[test]

@@ -31,7 +31,7 @@ impl Job<'_> {
         let mut warnings = network_warnings_of(setting)?;
         let wanted = self.scenario(&arguments.overrides())?;
         warnings.extend(unmodelled(&self.scenario(&[])?, &wanted));
-        warnings.extend(infiniband::warnings(self, &wanted)?);
+        warnings.extend(infiniband::warnings(self, &wanted, &arguments.overrides())?);
         let library = implementation(&self.trace)?.library();
         let has_cards = wanted.infiniband.is_some();
         if library == MpiLibrary::OpenMpi && !has_cards && !arguments.overrides().is_empty() {

@@ -10,6 +10,7 @@ use belljar_analysis::{Table, time_words};
 use belljar_replay::{LevelTolerance, Tolerance};
 use belljar_sim::figures::{self, counted};
 
+use super::infiniband;
 use super::job::Job;
 use super::placement::PlacementArguments;
 use crate::command::terminal::watch::Watch;
@@ -23,7 +24,11 @@ pub(super) fn of(job: &Job<'_>, placement: &PlacementArguments) -> Result<Option
     let calibration = belljar_replay::calibrate(&job.program, &traced)?;
     let watch = Watch::of("calls played for the tolerance", None);
     let found = belljar_replay::tolerance(&job.program, &calibration, &wanted, || watch.step());
-    Ok(found?)
+    let has_cards = job.wanted_scenario()?.0.infiniband.is_some();
+    Ok(match has_cards {
+        true => found?.map(infiniband::of_links),
+        false => found?,
+    })
 }
 
 /// Text for a terminal.

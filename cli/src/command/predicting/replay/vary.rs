@@ -151,10 +151,10 @@ impl Combination {
             }
             "topology" => self.job.topology = Some(word),
             // Inserted first, so that single keys of the network change the whole one.
-            "network" => self.job.set.insert(0, format!("network={value}")),
+            "network" | "infiniband" => self.job.set.insert(0, format!("{key}={value}")),
             key if key.contains('.') => self.job.set.push(format!("{key}={value}")),
             _ => bail!(
-                "{key} does not vary: name a key of the scenario, such as network.latency, a whole network, or one of collectives, compute-scale, costs, hostfile, \
+                "{key} does not vary: name a key of the scenario, such as network.latency, a whole network or infiniband, or one of collectives, compute-scale, costs, hostfile, \
                  mapping, model, processor, ranks-per-node, topology"
             ),
         }
