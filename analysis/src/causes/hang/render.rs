@@ -81,7 +81,9 @@ impl Hang {
     /// Names the ranks in each of the different collective operations.
     fn mismatch(&self) -> String {
         let mut groups: Vec<(String, Vec<JobRank>)> = Vec::new();
-        for rank in self.ranks.iter().filter(|rank| rank.mismatched) {
+        let in_chain = |rank: &&HungRank| rank.mismatched || self.chain.contains(&rank.of);
+        // A rank of the chain may wait for a nonblocking operation that it began earlier.
+        for rank in self.ranks.iter().filter(in_chain) {
             // Handles that are addresses differ between processes.
             let arguments = rank.arguments.split(", ");
             let arguments: Vec<&str> = arguments.filter(|it| !it.contains("=0x")).collect();

@@ -286,6 +286,19 @@ fn ranks_in_different_collective_operations_are_a_deadlock() {
     let begin = "deadlock: different collective operations: ranks 0, 2 in MPI_Barrier(comm=MPI_COMM_WORLD); rank 1 in MPI_Allreduce(";
     assert!(sentence.starts_with(begin), "{sentence}");
 
+    // One waits for an operation that it began earlier.
+    let mut job = Ranks::new(2);
+    let request = job.guests[0].handles(&[0]);
+    let began = [BUFFER, BUFFER, int(1), BYTE, SUM, WORLD, request];
+    job.call_and(0, 1000, 2000, "MPI_Iallreduce", &began, |guest| {
+        guest.put_handle(request, 0xac00_0001);
+    });
+    job.enter(0, LATE, "MPI_Wait", &[request, 1]);
+    job.enter(1, LATE, "MPI_Barrier", &[WORLD]);
+    let sentence = job.hang().sentence().unwrap();
+    assert!(sentence.contains("rank 0 in MPI_Wait("), "{sentence}");
+    assert!(sentence.contains("rank 1 in MPI_Barrier("), "{sentence}");
+
     // The root of a broadcast may return, and call the barrier then.
     let root = |root| [BUFFER, int(1), BYTE, int(root), WORLD];
     let mut job = Ranks::new(2);
