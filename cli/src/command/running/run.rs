@@ -295,9 +295,8 @@ impl RunTask<'_> {
         write_traffic(&run, directory)?;
         drop(deferral);
         let keeps = self.plan.checkpoints_kept.is_some();
-        let code = conclude(self.directory, &summary, &host, &ending, report, keeps);
-        run.keep_code();
-        code
+        conclude(self.directory, &summary, &host, &ending, report, keeps)
+            .inspect(|_| run.keep_code())
     }
 }
 

@@ -143,17 +143,19 @@ pub(super) fn network(plan: &InfinibandPlan, model: Model) -> NetworkModel {
 
 /// A tolerance in the model of formulas, with the bandwidths of the cards' links.
 pub(super) fn of_links(mut found: Tolerance) -> Tolerance {
-    let of_link = |frames: u64| {
-        let [frame, frame_data] = FRAME;
-        let [packet, packet_data] = PACKET;
-        let scaled = u128::from(frames) * u128::from(packet * frame_data);
-        u64::try_from(scaled / u128::from(packet_data * frame)).unwrap_or(u64::MAX)
-    };
-    found.bandwidth = of_link(found.bandwidth);
+    found.bandwidth = as_packets(found.bandwidth);
     for level in &mut found.levels {
-        level.bandwidth = level.bandwidth.map(of_link);
+        level.bandwidth = level.bandwidth.map(as_packets);
     }
     found
+}
+
+/// Bits per second of a link whose packets carry as many data as frames of Ethernet do at `bandwidth`.
+fn as_packets(bandwidth: u64) -> u64 {
+    let [frame, frame_data] = FRAME;
+    let [packet, packet_data] = PACKET;
+    let scaled = u128::from(bandwidth) * u128::from(packet * frame_data);
+    u64::try_from(scaled / u128::from(packet_data * frame)).unwrap_or(u64::MAX)
 }
 
 /// Bits per second at which frames of Ethernet carry as many data as packets do at `bandwidth`.
