@@ -59,7 +59,7 @@ pub fn circle(network: &Lossless) -> Option<String> {
     };
     let links: Vec<String> = links.iter().map(name).collect();
     Some(format!(
-        "as links wait for each other's credits in a circle: {}; more virtual lanes (infiniband.lanes) or other routes avoid it",
+        "packets of the InfiniBand network wait for ever, as links wait for each other's credits in a circle: {}; more virtual lanes (infiniband.lanes) or other routes avoid it",
         links.join(", ")
     ))
 }

@@ -204,8 +204,6 @@ fn lost_packets(run: &Run) -> impl Iterator<Item = String> {
     let mut cards = run.reports().iter().filter_map(NodeReport::card);
     let is_unused = run.infiniband().is_some() && cards.all(|card| card.doorbells == 0);
     let circle = run.infiniband().and_then(infiniband::circle);
-    let circle =
-        circle.map(|links| format!("packets of the InfiniBand network wait for ever, {links}"));
     let unused = is_unused.then(|| {
         "no program used the InfiniBand cards: check that the image has their libraries (ibverbs-providers), as bookworm-infiniband has; messages took Ethernet".to_owned()
     });

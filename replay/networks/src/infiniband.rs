@@ -179,7 +179,7 @@ impl InfinibandNetwork {
                 connection: key,
                 role: Role::Data(next.ends, next.acknowledges),
             };
-            carried += belljar_lossless::on_link(piece.length());
+            carried += belljar_lossless::wire_bytes(piece.length());
             self.fabric
                 .send(ready, connection.from, self.sent[host], piece);
             self.sent[host] += 1;

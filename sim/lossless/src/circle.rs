@@ -1,4 +1,7 @@
 //! Links that wait for each other in a circle.
+//!
+//! A circle never dissolves: each of its buffers holds only packets that wait for room in the next one. Found on request, from the
+//! packets that wait; the state of the fabric does not change. Called for the verdict and the summary of a run, and by replays.
 
 use std::collections::{BTreeMap, BTreeSet};
 

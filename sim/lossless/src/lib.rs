@@ -13,9 +13,8 @@ use belljar_fabric::{
     Direction, Distances, LinkId, Paths, Routes, Routing, RoutingError, Topology,
 };
 use belljar_sim::{EventKey, Span, Time};
-use belljar_verbs::{
-    FIRST_MULTICAST, LONGEST_PACKET, SHORTEST_PACKET, addresses, payload_bytes, wire_bytes,
-};
+pub use belljar_verbs::wire_bytes;
+use belljar_verbs::{FIRST_MULTICAST, LONGEST_PACKET, SHORTEST_PACKET, addresses, payload_bytes};
 use serde::{Deserialize, Serialize};
 
 /// Events of hosts and switches, and their handling.
@@ -110,11 +109,6 @@ pub struct Arrival<P = Vec<u8>> {
 
 /// The bytes on a link of the largest packet.
 pub const LONGEST_ON_LINK: u64 = wire_bytes(LONGEST_PACKET);
-
-/// The bytes on a link of a packet of `length` bytes.
-pub const fn on_link(length: usize) -> u64 {
-    wire_bytes(length)
-}
 
 /// More than the links of any path, in picoseconds.
 const MOST_ROUNDING: Span = Span::from_ps(256);

@@ -93,10 +93,7 @@ impl Run {
     fn deadlock_of_network(&self, watch: &mut StuckWatch, at: Time) -> Option<String> {
         let is_quiet = watch.is_quiet(at, self.last_change());
         let network = self.infiniband.as_ref().filter(|_| is_quiet)?;
-        let circle = infiniband::circle(network)?;
-        Some(format!(
-            "packets of the InfiniBand network wait for ever, {circle}"
-        ))
+        infiniband::circle(network)
     }
 
     /// The verdict, if no rank can proceed and nothing can wake one.

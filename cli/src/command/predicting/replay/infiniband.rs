@@ -2,6 +2,8 @@
 //!
 //! Messages between nodes pass the cards' network, by whichever model; Ethernet only starts the job. Called by `job` for each setting.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use belljar_cluster::plan::infiniband::InfinibandPlan;
 use belljar_cluster::scenario::{Scenario, SpeedName};
@@ -108,7 +110,7 @@ pub(super) fn network(plan: &InfinibandPlan, model: Model) -> NetworkModel {
         Model::Flow => {
             // Each path has two links of hosts, which take the cards' delays.
             let of_card = Span::from_ps(cards.as_ps() / 2);
-            let hosts: Vec<u32> = (0..topology.hosts())
+            let hosts: BTreeSet<u32> = (0..topology.hosts())
                 .map(|host| topology.link_of(host))
                 .collect();
             let mut link = 0;
@@ -152,18 +154,19 @@ pub(super) fn of_links(mut found: Tolerance) -> Tolerance {
 
 /// Bits per second of a link whose packets carry as many data as frames of Ethernet do at `bandwidth`.
 fn as_packets(bandwidth: u64) -> u64 {
-    let [frame, frame_data] = FRAME;
-    let [packet, packet_data] = PACKET;
-    let scaled = u128::from(bandwidth) * u128::from(packet * frame_data);
-    u64::try_from(scaled / u128::from(packet_data * frame)).unwrap_or(u64::MAX)
+    with_overhead(bandwidth, FRAME, PACKET)
 }
 
 /// Bits per second at which frames of Ethernet carry as many data as packets do at `bandwidth`.
 fn as_frames(bandwidth: u64) -> u64 {
-    let [frame, frame_data] = FRAME;
-    let [packet, packet_data] = PACKET;
-    let scaled = u128::from(bandwidth) * u128::from(packet_data * frame);
-    u64::try_from(scaled / u128::from(packet * frame_data)).unwrap_or(u64::MAX)
+    with_overhead(bandwidth, PACKET, FRAME)
+}
+
+/// Bits per second at which units of the second kind carry as many data as those of the first do at `bandwidth`. A kind has its bytes on a link, and
+/// its data.
+fn with_overhead(bandwidth: u64, [from, from_data]: [u64; 2], [to, to_data]: [u64; 2]) -> u64 {
+    let scaled = u128::from(bandwidth) * u128::from(from_data * to);
+    u64::try_from(scaled / u128::from(from * to_data)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
