@@ -107,6 +107,9 @@ enum Command {
     /// Run a host's part; `belljar run` starts it.
     #[command(hide = true)]
     Agent,
+    /// Continue checkpoints of one run; `belljar explore` starts it.
+    #[command(hide = true)]
+    Branches(command::running::run::BranchesArguments),
     /// Resolve a scenario and print the plan.
     Check(command::running::check::CheckArguments),
     /// Check this machine and list missing packages.
@@ -191,6 +194,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => command::running::run::run(&arguments),
         Command::Mpirun(arguments) => command::running::mpirun::mpirun(&arguments),
         Command::CheckMpi(arguments) => command::running::check_mpi::check_mpi(&arguments),
+        Command::Branches(arguments) => command::running::run::branches(&arguments),
         Command::Explore(arguments) => command::running::explore::explore(&arguments),
         Command::Debug(arguments) => command::running::debug::debug(&arguments),
         Command::SbatchScript(arguments) => command::running::batch::sbatch_script(&arguments),

@@ -1,7 +1,10 @@
-/* belljar-collect: hands the host files of this node when it asks for them, which it does after the
- * run's last cycle. Whatever runs here is stopped then and stays so.
+/* belljar-collect: carries out commands of the host. Files of this node are requested after the run's last
+ * cycle. All processes are stopped then and stay so.
  *
  * Standard input and output are the console /dev/hvc0, in raw mode.
+ *
+ * A line "kill RANK", or "kill all": sends SIGKILL to the processes that a launcher started as this rank of
+ * a job, by their environment. There is no answer.
  *
  * Request: a line "files LIMIT", then one pattern a line, then an empty line. LIMIT is the most
  *          bytes of files that are sent.
@@ -242,11 +245,56 @@ static void take_patterns(void)
     }
 }
 
+/* True if the environment at `path` has a launcher's variable with this rank; all ranks if it is NULL. */
+static int is_rank(const char *path, const char *rank)
+{
+    static const char *const names[] = {"PMI_RANK=", "PMIX_RANK=", "OMPI_COMM_WORLD_RANK="};
+    static char text[1 << 17];
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    size_t used = 0;
+    ssize_t got;
+    while (used < sizeof text - 1 && (got = read(file, text + used, sizeof text - 1 - used)) > 0)
+        used += (size_t)got;
+    close(file);
+    text[used] = 0;
+    for (const char *at = text; at < text + used; at += strlen(at) + 1)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            size_t length = strlen(names[i]);
+            if (strncmp(at, names[i], length) == 0 && (!rank || strcmp(at + length, rank) == 0))
+                return 1;
+        }
+    return 0;
+}
+
+/* Ends the processes of a rank. */
+static void kill_rank(const char *rank)
+{
+    DIR *folder = opendir("/proc");
+    struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        char path[64];
+        int process = atoi(entry->d_name);
+        if (process <= 1 || process == getpid())
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/environ", process);
+        if (is_rank(path, rank))
+            kill(process, SIGKILL);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 int main(void)
 {
     static char line[LINE];
     struct timespec settle = {0, SETTLE_NS};
     while (get_line(line)) {
+        if (strncmp(line, "kill ", 5) == 0) {
+            kill_rank(strcmp(line + 5, "all") ? line + 5 : NULL);
+            continue;
+        }
         if (sscanf(line, "files %llu", &room) != 1)
             continue;
         take_patterns();

@@ -8,6 +8,8 @@
 mod absence;
 /// Deliveries to a node, ordered by time, then by request.
 mod arrivals;
+/// Commands to a node's init at given times.
+mod commands;
 /// A node's devices and its two buses.
 mod devices;
 /// Handles a processor's exits.
@@ -47,6 +49,7 @@ use crate::config::NodeConfig;
 use crate::{boot, cpuid};
 use absence::Absences;
 use arrivals::{Arrivals, NodeInput};
+use commands::Commands;
 use devices::{CONTROL, Devices};
 use noise::Noise;
 use processor::{Activity, Processor};
@@ -84,7 +87,7 @@ impl VcpuParts {
 /// One guest node.
 ///
 /// Its processors run by turns; see `rotation`. Events of one cycle are handled in a fixed order:
-/// the local APIC's timer, messages from other processors, disks by slot, then deliveries by
+/// the local APIC's timer, messages from other processors, disks by slot, commands, then deliveries by
 /// request. Then the processor takes interrupts by priority. Events of the whole node happen in the
 /// turn of the first processor that reaches their time.
 pub struct Node {
@@ -93,6 +96,7 @@ pub struct Node {
     devices: Devices,
     frequency: Frequency,
     arrivals: Arrivals,
+    commands: Commands,
     counts: ExitCounts,
     magic: Option<Cycles>,
     /// A reached probe or return address that was not yet returned as a stop.
@@ -174,6 +178,7 @@ impl Node {
             devices: Devices::new(config, ram),
             frequency: config.frequency,
             arrivals: Arrivals::default(),
+            commands: Commands::default(),
             counts: ExitCounts::default(),
             magic: None,
             seen: None,

@@ -16,6 +16,8 @@ use crate::scenario::{DetourTable, HoldTable, NodeFailure, Scenario};
 
 /// Most tables of one kind.
 const MOST_TABLES: usize = 10_000;
+/// The command to a node's init that ends a rank.
+const KILL: &str = "kill";
 /// The end of a detour of a processor that never returns: beyond all limits of runs.
 const NEVER: Time = Time::from_ps(1 << 62);
 
@@ -35,6 +37,8 @@ pub(crate) struct DelayPlan {
     absences: Vec<(u32, Absence)>,
     /// Frames that wait.
     pub(super) holds: Vec<Hold>,
+    /// Lines for the init of nodes, by node.
+    commands: Vec<(u32, (Time, String))>,
     /// Outages of nodes' links.
     outages: Vec<(u32, Outage)>,
     /// All of them, by start.
@@ -42,6 +46,13 @@ pub(crate) struct DelayPlan {
 }
 
 impl Plan {
+    /// The lines for the init of node `node`.
+    pub(crate) fn commands_of(&self, node: u32) -> Vec<(Time, String)> {
+        let own = self.delays.commands.iter();
+        let own = own.filter(|(of, _)| *of == node);
+        own.map(|(_, command)| command.clone()).collect()
+    }
+
     /// The detours of node `node` at given times.
     pub(crate) fn absences_of(&self, node: u32) -> Vec<Absence> {
         let own = self.delays.absences.iter();
@@ -50,15 +61,20 @@ impl Plan {
     }
 }
 
+/// The kind of a failure, with its length and rank, if given.
+type Failure = (NodeFailure, Option<Span>, Option<u32>);
+
 impl DelayPlan {
     /// The time from which on no delay and no failure changes the run; `Time::MAX` if a node or a link never returns.
     pub(crate) fn end(&self) -> Time {
         let absences = self.absences.iter().map(|(_, absence)| absence.until);
         let outages = self.outages.iter().map(|(_, outage)| outage.until);
         let holds = self.holds.iter().map(|hold| hold.until);
+        let commands = self.commands.iter().map(|(_, (at, _))| *at);
         absences
             .chain(outages)
             .chain(holds)
+            .chain(commands)
             .max()
             .unwrap_or(Time::ZERO)
     }
@@ -89,7 +105,8 @@ impl DelayPlan {
         for table in &scenario.nodes.fail {
             node_exists("nodes.fail.node", table.node, nodes)?;
             let length = table.length.map(|length| length.0);
-            plan.fail(table.node, kinds, table.at.0, (table.kind, length))?;
+            let failure = (table.kind, length, table.rank);
+            plan.fail(table.node, kinds, table.at.0, failure)?;
         }
         plan.check_overlaps()?;
         plan.all
@@ -175,9 +192,16 @@ impl DelayPlan {
         node: u32,
         kinds: &[NodeKind],
         at: Span,
-        (kind, length): (NodeFailure, Option<Span>),
+        (kind, length, rank): Failure,
     ) -> Result<(), PlanError> {
         const KEYS: [&str; 2] = ["nodes.fail.at", "nodes.fail.for"];
+        if kind == NodeFailure::Kill {
+            return self.kill(node, at, length, rank);
+        }
+        if let Some(rank) = rank {
+            let limits = "left out unless kind = \"kill\"";
+            return fail("nodes.fail.rank", rank, limits);
+        }
         let (at, until) = match (kind, length) {
             (NodeFailure::Die, Some(length)) => {
                 return fail(
@@ -206,6 +230,29 @@ impl DelayPlan {
             format!(" to {until}")
         };
         self.note(at, format!("node {node}: {kind:?} from {at}{end}"));
+        Ok(())
+    }
+
+    /// Has the node's init end a rank's process, or those of all ranks.
+    fn kill(
+        &mut self,
+        node: u32,
+        at: Span,
+        length: Option<Span>,
+        rank: Option<u32>,
+    ) -> Result<(), PlanError> {
+        if let Some(length) = length {
+            let limits = "left out for a rank that is killed";
+            return fail("nodes.fail.for", length, limits);
+        }
+        let keys = ["nodes.fail.at", "nodes.fail.for"];
+        let at = interval(keys, at, Span::from_ps(1))?.0;
+        let whom = rank.map_or("all".to_owned(), |rank| rank.to_string());
+        self.note(
+            at,
+            format!("node {node}: ranks ({whom}) are killed at {at}"),
+        );
+        self.commands.push((node, (at, format!("{KILL} {whom}"))));
         Ok(())
     }
 

@@ -473,7 +473,7 @@ impl HostSummary {
 }
 
 /// Processor time of this process; zero if the host does not report it.
-fn processor_seconds() -> f64 {
+pub fn processor_seconds() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF);
     usage.map_or(0.0, |usage| {
         let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;

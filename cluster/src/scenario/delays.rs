@@ -48,6 +48,8 @@ pub struct FailTable {
     /// Kind of failure.
     #[serde(default)]
     pub kind: NodeFailure,
+    /// Rank whose process is killed, of the ranks on the node; all of them when absent.
+    pub rank: Option<u32>,
     /// Length of a pause or of a lost link; a link is lost for good when absent.
     #[serde(rename = "for")]
     pub length: Option<Duration>,
@@ -64,4 +66,6 @@ pub enum NodeFailure {
     Pause,
     /// The link fails for a time, or for good.
     Link,
+    /// The processes of ranks end by SIGKILL, as when the kernel runs out of memory.
+    Kill,
 }

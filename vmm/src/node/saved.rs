@@ -28,6 +28,8 @@ struct NodeState {
     magic: Option<Cycles>,
     ended: Option<NodeStop>,
     noise: Option<Noise>,
+    /// Commands of earlier cycles were delivered.
+    commands_from: Cycles,
 }
 
 impl Node {
@@ -49,6 +51,7 @@ impl Node {
             magic: self.magic,
             ended: self.ended,
             noise: self.save_noise(),
+            commands_from: self.commands.due_from,
         })?;
         check::<NodeState>(&bytes)?;
         Ok(bytes)
@@ -94,6 +97,7 @@ impl Node {
         node.magic = state.magic;
         node.ended = state.ended;
         node.noise = state.noise;
+        node.commands.due_from = state.commands_from;
         Ok(node)
     }
 

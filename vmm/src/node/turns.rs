@@ -335,6 +335,9 @@ impl Node {
     fn fire_due(&mut self) -> Result<(), NodeError> {
         let at = self.moment();
         self.devices.advance(at)?;
+        while let Some(bytes) = self.commands.take_due(at.now) {
+            self.devices.receive_control(&bytes, at)?;
+        }
         while let Some(arrival) = self.arrivals.pop_due(at.now) {
             match arrival {
                 NodeInput::Frame(frame) => self.devices.receive_frame(frame, at)?,
@@ -362,7 +365,8 @@ impl Node {
     /// The time of the next event of the whole node, handled by the first processor to reach it.
     pub(super) fn next_shared(&self) -> Option<Cycles> {
         let devices = self.devices.deadline().into_iter();
-        devices.chain(self.arrivals.next()).min()
+        let inputs = self.arrivals.next().into_iter().chain(self.commands.next());
+        devices.chain(inputs).min()
     }
 
     pub(super) fn next_of_current(&self) -> Option<Cycles> {

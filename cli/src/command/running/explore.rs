@@ -10,6 +10,14 @@ mod arguments;
 mod delayed;
 /// Explanations of a failing run.
 mod explain;
+/// Failures that are injected.
+mod faults;
+/// Runs with failures, and their results.
+mod injection;
+/// Work on all processors.
+mod parallel;
+/// Processes that carry out runs.
+mod processes;
 /// Runs of the exploration.
 mod session;
 /// Results, as a table and as JSON.
@@ -19,7 +27,6 @@ mod verdict;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::thread;
 
 use anyhow::{Context, Result, bail};
 use belljar_files::write_file;
@@ -30,7 +37,9 @@ use crate::command::output::say;
 use crate::command::terminal::interrupt::Deferral;
 use crate::command::terminal::progress::TerminalTask;
 pub(crate) use arguments::ExploreArguments;
-use arguments::{Budget, SearchOrder, base_words, budget, folder, time};
+use arguments::{Budget, SearchOrder, base_words, budget, fault_choice, folder, time};
+use injection::FaultOutcome;
+use parallel::on_all_processors;
 use session::{OrderRun, Session};
 use table::{Extent, Outcome, ResultTable};
 use verdict::Judge;
@@ -60,6 +69,7 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
             arguments.tolerance
         );
     }
+    let failures = fault_choice(arguments)?;
     let out = folder(arguments.out.as_deref())?;
     let judge = Judge {
         compare: arguments.compare.clone(),
@@ -73,6 +83,7 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
         &arguments.checkpoint_every,
         patience_ps,
         judge,
+        !arguments.no_sandbox,
     )?;
     let mut exploration = Exploration {
         table: ResultTable::begin(&out)?,
@@ -86,7 +97,9 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
         done: 0,
     };
     let extent = exploration.run(base, budget)?;
-    let outcome = exploration.conclude(extent)?;
+    let explained = exploration.explain_failures()?;
+    let injected = exploration.inject(&failures, budget, explained.len() + 1)?;
+    let outcome = exploration.conclude(extent, explained, injected);
     let json = serde_json::to_string_pretty(&outcome)?;
     let path = out.join("summary.json");
     write_file(&path, json.as_bytes())
@@ -95,7 +108,7 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
         true => say(json)?,
         false => say(outcome.text(&out))?,
     }
-    Ok(match outcome.failed > 0 {
+    Ok(match outcome.has_failures() {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })
@@ -219,37 +232,9 @@ impl Exploration {
 
     /// Runs the targets of a round on all processors.
     fn carry_out(&self, round: Vec<Target>) -> Vec<(Target, Result<Attempts>)> {
-        let workers = thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(round.len());
-        let mut results: Vec<(usize, Target, Result<Attempts>)> = Vec::new();
         let first = self.done;
-        thread::scope(|scope| {
-            let each = (0..workers).map(|worker| {
-                let own = round.iter().enumerate().skip(worker).step_by(workers);
-                let own: Vec<(usize, Target)> =
-                    own.map(|(at, target)| (at, target.clone())).collect();
-                scope.spawn(move || {
-                    let attempts = |(at, target): (usize, Target)| {
-                        let tried = self.attempt(&target, first + at);
-                        (at, target, tried)
-                    };
-                    own.into_iter().map(attempts).collect::<Vec<_>>()
-                })
-            });
-            let each: Vec<_> = each.collect();
-            for worker in each {
-                match worker.join() {
-                    Ok(own) => results.extend(own),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-        });
-        results.sort_by_key(|(at, _, _)| *at);
-        results
-            .into_iter()
-            .map(|(_, target, tried)| (target, tried))
-            .collect()
+        let tried = on_all_processors(&round, |at, target| self.attempt(target, first + at));
+        round.into_iter().zip(tried).collect()
     }
 
     /// Forces a target by delays, which grow until the run has it.
@@ -268,7 +253,7 @@ impl Exploration {
             delays = merge([delays, more].concat());
             let run = self
                 .session
-                .carry_out(&format!("{name}-{attempt}"), &delays)?;
+                .carry_out(&format!("{name}-{attempt}"), &delays, None)?;
             observed = run.observed.clone();
             runs.push(run);
             if has(&observed, target) {
@@ -284,7 +269,9 @@ impl Exploration {
     fn take(&mut self, mut run: OrderRun) -> Result<()> {
         let (number, is_new) = self.search.observe(&run.observed);
         self.done += 1;
-        self.session.settle(&mut run, number)?;
+        if number > 0 {
+            self.session.settle(&mut run, &format!("run-{number}"))?;
+        }
         self.session.compare(&mut run)?;
         self.table.add(number, &run, is_new)?;
         let is_kept = self.keeps_all || self.session.is_reference(&run);
@@ -295,8 +282,8 @@ impl Exploration {
         Ok(())
     }
 
-    /// Minimises and explains the first failing run of each kind, and sums up.
-    fn conclude(mut self, extent: Extent) -> Result<Outcome> {
+    /// Minimises and explains the first failing run of each kind.
+    fn explain_failures(&mut self) -> Result<Vec<explain::Failure>> {
         let mut failures = Vec::new();
         let mut seen: Vec<&'static str> = Vec::new();
         let failing: Vec<usize> = self
@@ -314,14 +301,26 @@ impl Exploration {
             let minimal = self.minimise(&run, failures.len() + 1)?;
             failures.push(self.explain(number, &minimal)?);
         }
+        Ok(failures)
+    }
+
+    /// Sums up.
+    fn conclude(
+        self,
+        extent: Extent,
+        failures: Vec<explain::Failure>,
+        injected: Option<FaultOutcome>,
+    ) -> Outcome {
         let unknown: Vec<String> = self
             .runs
             .values()
             .flat_map(|run| run.observed.unknown.clone())
             .collect();
-        Ok(self
+        let mut outcome = self
             .table
-            .finish(&self.search, &self.runs, extent, failures, unknown))
+            .finish(&self.search, &self.runs, extent, failures, unknown);
+        outcome.injected = injected;
+        outcome
     }
 
     /// The run with the fewest delays that fails in the same way.
@@ -331,9 +330,11 @@ impl Exploration {
         let mut trials = 0;
         while let Some(trial) = minimiser.trial() {
             trials += 1;
-            let mut own = self
-                .session
-                .carry_out(&format!("failure-{failure}-trial-{trials}"), &trial)?;
+            let mut own = self.session.carry_out(
+                &format!("failure-{failure}-trial-{trials}"),
+                &trial,
+                None,
+            )?;
             self.session.compare(&mut own)?;
             let fails = own.verdict.word() == run.verdict.word();
             minimiser.take(fails);
@@ -350,9 +351,9 @@ impl Exploration {
     }
 
     fn explain(&self, number: usize, minimal: &OrderRun) -> Result<explain::Failure> {
-        let scenario = self
-            .session
-            .write_scenario(&format!("failure-{number}"), &minimal.delays)?;
+        let scenario =
+            self.session
+                .write_scenario(&format!("failure-{number}"), &minimal.delays, None)?;
         let passing = self.runs.iter().filter(|(_, run)| !run.verdict.fails());
         let nearest = passing
             .max_by_key(|(at, run)| (explain::agreement(run, minimal), std::cmp::Reverse(**at)));

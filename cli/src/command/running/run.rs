@@ -6,6 +6,8 @@
 
 /// Arguments of these commands.
 mod arguments;
+/// Runs that continue checkpoints of one run, with common parts of their nodes.
+pub(super) mod branches;
 /// Stuck ranks and ended processes of a run.
 mod stuck;
 
@@ -43,6 +45,8 @@ use crate::command::predicting::replay::hostfile::places;
 use crate::command::results::report::deferred::DeferredReport;
 use crate::command::terminal::interrupt::{Deferral, Interrupted};
 pub(crate) use arguments::{CheckpointArguments, ResumeArguments, RunArguments};
+pub(crate) use branches::{BranchesArguments, branches};
+use stuck::{watch_ranks, write_lost};
 
 /// `belljar run`.
 pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
@@ -267,7 +271,7 @@ impl RunTask<'_> {
             run.log_states(directory, every)?;
         }
         run.attend_to(mailbox);
-        self.watch_ranks(&mut run, watched)?;
+        watch_ranks(plan, directory, &mut run, watched)?;
         stop.fetch_or(self.collect, Ordering::Relaxed);
         let follower =
             (!self.host.quiet).then(|| OutputFollower::start(directory.path(), progress.line()));
@@ -291,7 +295,7 @@ impl RunTask<'_> {
             print(render(&summary, &host, self.directory.path()))?;
             return Ok(ExitCode::SUCCESS);
         }
-        self.write_lost(&mut run, &ending)?;
+        write_lost(directory, &mut run, &ending)?;
         write_traffic(&run, directory)?;
         drop(deferral);
         let keeps = self.plan.checkpoints_kept.is_some();

@@ -82,6 +82,24 @@ struct Begun {
     kept_code: KeptCode,
 }
 
+/// Parts of the nodes of a plan that several runs can share: image, disks and translated code.
+pub struct NodeParts(SharedParts);
+
+impl NodeParts {
+    /// Reads the parts of the nodes of `plan`.
+    ///
+    /// # Errors
+    /// If the image or a file of the workload is unusable.
+    pub fn load(plan: &Plan) -> Result<Self, RunError> {
+        Ok(Self(SharedParts::load(plan)?))
+    }
+
+    /// Writes the translated code for later runs.
+    pub fn keep_code(&self) {
+        self.0.kept_code().write();
+    }
+}
+
 impl Run {
     /// Builds all nodes and opens all files.
     ///
@@ -119,12 +137,24 @@ impl Run {
         setup: Setup<'_>,
         choice: &mut CheckpointChoice,
     ) -> Result<(Self, String), RunError> {
-        let plan = setup.plan;
-        let parts = SharedParts::load(plan)?;
+        let parts = NodeParts::load(setup.plan)?;
+        Self::resume_with(setup, choice, &parts)
+    }
+
+    /// As [`resume`](Self::resume), with nodes of `parts`, which are those of the setup's plan or of one that differs in delays and limits alone.
+    ///
+    /// # Errors
+    /// As `resume`.
+    pub fn resume_with(
+        setup: Setup<'_>,
+        choice: &mut CheckpointChoice,
+        parts: &NodeParts,
+    ) -> Result<(Self, String), RunError> {
+        let (plan, NodeParts(parts)) = (setup.plan, parts);
         selection(plan, 0).check()?;
         setup.allow_files();
-        let restored = setup.restore(&parts, choice)?;
-        let (found, kept, begun) = setup.go_on(&parts, restored)?;
+        let restored = setup.restore(parts, choice)?;
+        let (found, kept, begun) = setup.go_on(parts, restored)?;
         let found = &found;
         let mut typed = (Vec::new(), 0);
         if let Some(directory) = setup.directory {
@@ -262,6 +292,7 @@ impl Setup<'_> {
             node.begin_noise(&noise, Seed(plan.seed), index.into(), told);
         }
         node.be_absent(&plan.absences_of(index));
+        node.set_commands(&plan.commands_of(index), told);
         let tracer = || NodeTracer::new(index, &selection(plan, index));
         let tracer = plan.trace.enabled.then(tracer);
         let logs = Logs::begin(index, plan.profile.is_some(), self.directory)?;

@@ -104,6 +104,7 @@ impl Setup<'_> {
             let node = parts.restored(plan, index, ram, &record.runner.node);
             let node = node.map(|mut node| {
                 node.be_absent(&plan.absences_of(index));
+                node.set_commands(&plan.commands_of(index), Time::ZERO);
                 node
             });
             let failed = |source| RunError::Node {

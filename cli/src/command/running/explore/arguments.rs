@@ -8,6 +8,8 @@ use anyhow::{Context, Result, bail};
 use belljar_cluster::scenario::quantity::Duration as ScenarioTime;
 use clap::{Args, ValueEnum};
 
+use super::faults::{FaultChoice, FaultKind};
+
 /// Arguments of `belljar explore`.
 #[derive(Args)]
 pub(crate) struct ExploreArguments {
@@ -46,6 +48,25 @@ pub(crate) struct ExploreArguments {
     /// Print the results as JSON.
     #[arg(long)]
     pub(super) json: bool,
+    /// Failures to inject, each in a run of its own: kill, die, pause, link.
+    ///
+    /// A rank is killed; its node stops or pauses; its node's link fails for a time.
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    pub(super) faults: Vec<FaultKind>,
+    /// Ranks that failures concern (default all).
+    #[arg(long, value_name = "RANK", value_delimiter = ',', requires = "faults")]
+    pub(super) fault_ranks: Vec<u32>,
+    /// Times of failures for each rank and kind, spread over the rank's calls.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = fault_times, requires = "faults")]
+    pub(super) fault_times: usize,
+    /// Length of pauses and of failures of links.
+    #[arg(long, value_name = "TIME", default_value = "10ms", requires = "faults")]
+    pub(super) fault_length: String,
+    /// Disable the seccomp filter around threads that run guests.
+    ///
+    /// Use it only with trusted guests.
+    #[arg(long)]
+    pub(super) no_sandbox: bool,
     /// Results folder.
     ///
     /// The default is a new folder in `belljar-runs`.
@@ -77,6 +98,30 @@ pub(super) enum SearchOrder {
 pub(super) enum Budget {
     Runs(usize),
     Time(std::time::Duration),
+}
+
+fn fault_times(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(times @ 1..=10_000) => Ok(times),
+        _ => Err("it must be a number from 1 to 10000".to_owned()),
+    }
+}
+
+/// The failures to inject.
+pub(super) fn fault_choice(arguments: &ExploreArguments) -> Result<FaultChoice> {
+    let length_ps = time("fault-length", &arguments.fault_length)?;
+    if length_ps == 0 {
+        bail!("--fault-length is 0; it must be above zero, such as 10ms");
+    }
+    let mut kinds = arguments.faults.clone();
+    kinds.sort();
+    kinds.dedup();
+    Ok(FaultChoice {
+        kinds,
+        ranks: arguments.fault_ranks.clone(),
+        times: arguments.fault_times,
+        length_ps,
+    })
 }
 
 /// The words of the base run's command.

@@ -6,10 +6,13 @@ use anyhow::{Context, Result};
 use belljar_orders::{DelayPlace, ForcedDelay};
 use toml::{Table, Value};
 
-/// The text of `base` with more delays and this limit of virtual time, without checkpoints.
+use super::faults::{Fault, FaultKind};
+
+/// The text of `base` with more delays, a failure and this limit of virtual time, without checkpoints.
 pub(super) fn scenario(
     base: &Table,
     delays: &[ForcedDelay],
+    fault: Option<&Fault>,
     limit_ps: Option<u64>,
 ) -> Result<String> {
     let mut table = base.clone();
@@ -32,21 +35,40 @@ pub(super) fn scenario(
         };
         own.insert("at".to_owned(), time(delay.at_ps));
         own.insert("for".to_owned(), time(delay.until_ps - delay.at_ps));
-        let section = table
-            .entry(section)
-            .or_insert_with(|| Value::Table(Table::new()));
-        let section = section
-            .as_table_mut()
-            .context("the scenario's section is no table")?;
-        let list = section
-            .entry(key)
-            .or_insert_with(|| Value::Array(Vec::new()));
-        let list = list
-            .as_array_mut()
-            .with_context(|| format!("{key} of the scenario is no list"))?;
-        list.push(Value::Table(own));
+        push(&mut table, [section, key], own)?;
+    }
+    if let Some(fault) = fault {
+        let mut own = numbers(&[("node", fault.node)]);
+        if fault.kind == FaultKind::Kill {
+            own.extend(numbers(&[("rank", fault.rank)]));
+        }
+        own.insert(
+            "kind".to_owned(),
+            Value::String(fault.kind.name().to_owned()),
+        );
+        own.insert("at".to_owned(), time(fault.at_ps));
+        own.extend(fault.for_ps.map(|length| ("for".to_owned(), time(length))));
+        push(&mut table, ["nodes", "fail"], own)?;
     }
     Ok(toml::to_string(&table)?)
+}
+
+/// Adds a table to the list of this section and key.
+fn push(table: &mut Table, [section, key]: [&str; 2], own: Table) -> Result<()> {
+    let section = table
+        .entry(section)
+        .or_insert_with(|| Value::Table(Table::new()));
+    let section = section
+        .as_table_mut()
+        .context("the scenario's section is no table")?;
+    let list = section
+        .entry(key)
+        .or_insert_with(|| Value::Array(Vec::new()));
+    let list = list
+        .as_array_mut()
+        .with_context(|| format!("{key} of the scenario is no list"))?;
+    list.push(Value::Table(own));
+    Ok(())
 }
 
 fn numbers(values: &[(&str, u32)]) -> Table {
@@ -81,11 +103,22 @@ mod tests {
                 processor: 0,
             }),
         ];
-        let text = scenario(&base.parse().unwrap(), &delays, Some(77)).unwrap();
+        let fault = Fault {
+            kind: FaultKind::Kill,
+            rank: 6,
+            node: 1,
+            at_ps: 9,
+            for_ps: None,
+            place: String::new(),
+        };
+        let text = scenario(&base.parse().unwrap(), &delays, Some(&fault), Some(77)).unwrap();
+        let failure = "node = 1\nrank = 6\nkind = \"kill\"\nat = \"9 ps\"";
         let made: Table = text.parse().unwrap();
         assert_eq!(made.get("checkpoint"), None);
         assert_eq!(made["workload"]["limit"].as_str(), Some("77 ps"));
         assert_eq!(made["network"]["hold"].as_array().map(Vec::len), Some(2));
+        let failure = failure.parse::<Table>().unwrap();
+        assert_eq!(made["nodes"]["fail"][0].as_table(), Some(&failure));
         let wanted = "from = 2\nto = 1\nat = \"5 ps\"\nfor = \"7 ps\""
             .parse::<Table>()
             .unwrap();

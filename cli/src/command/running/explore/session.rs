@@ -1,4 +1,4 @@
-//! Runs of an exploration: processes of this program, each with a run directory.
+//! Runs of an exploration, each with a run directory.
 //!
 //! The base run keeps checkpoints. Other runs continue the newest one before their first delay, or begin at the boot if there is
 //! none. A run is observed and judged when it has ended. Called by `explore`.
@@ -21,6 +21,8 @@ use serde_json::Value;
 use toml::Table;
 
 use super::delayed::scenario;
+use super::faults::Fault;
+use super::processes::Processes;
 use super::verdict::{Judge, Verdict};
 use crate::command::results::trace::hang::{lost, unrecorded};
 
@@ -30,10 +32,15 @@ const MARGIN_PS: u64 = 100_000_000;
 const MOST_POINTS: usize = 3;
 /// Checkpoints of the base run that stay.
 const MOST_KEPT: u32 = 64;
+/// Time that a job has to recover from a failure, in picoseconds: several timeouts of TCP.
+const RECOVERY_PS: u64 = 1_000_000_000_000;
 /// The end of a run directory's name before the run is complete.
 const INCOMPLETE: &str = "incomplete";
 /// The folder of a run directory with its scenario's files.
 const INPUTS: &str = "inputs";
+
+/// The delays and the failure of a run.
+type Changes<'a> = (&'a [ForcedDelay], Option<&'a Fault>);
 
 /// A run that has ended.
 #[derive(Clone, Debug)]
@@ -68,6 +75,7 @@ pub(super) struct Session {
     end_ps: u64,
     patience_ps: u64,
     judge: Judge,
+    processes: Processes,
     start: Instant,
     /// Directory of the first run that passed, with which results are compared.
     reference: Option<PathBuf>,
@@ -81,6 +89,7 @@ impl Session {
         every: &str,
         patience_ps: u64,
         judge: Judge,
+        is_confined: bool,
     ) -> Result<(Self, OrderRun)> {
         let start = Instant::now();
         let whole = out.join("base");
@@ -97,6 +106,9 @@ impl Session {
         let (before, program) = words.split_at(place.unwrap_or(words.len()));
         let program = program.get(1..).unwrap_or_default();
         let log = out.join("base.log");
+        if !is_confined {
+            own.push("--no-sandbox".to_owned());
+        }
         let all: Vec<&String> = before.iter().chain(&own).chain(program).collect();
         belljar(&all, &log)?;
         let Some(base) = ended(&whole) else {
@@ -123,10 +135,11 @@ impl Session {
             table,
             patience_ps,
             judge,
+            processes: Processes::new(out, is_confined),
             start,
             reference: None,
         };
-        let run = session.observe(base, Vec::new(), None)?;
+        let run = session.observe(base, (&[], None), None)?;
         Ok((session, run))
     }
 
@@ -135,40 +148,40 @@ impl Session {
         self.start
     }
 
-    /// Carries out a run with these delays, in a directory of this name.
-    pub(super) fn carry_out(&self, name: &str, delays: &[ForcedDelay]) -> Result<OrderRun> {
+    /// Carries out a run with these delays and this failure, in a directory of this name.
+    pub(super) fn carry_out(
+        &self,
+        name: &str,
+        delays: &[ForcedDelay],
+        fault: Option<&Fault>,
+    ) -> Result<OrderRun> {
         let whole = self.out.join(name);
-        let begun = delays.iter().map(|delay| delay.at_ps).min();
+        let begun = delays.iter().map(|delay| delay.at_ps);
+        let begun = begun.chain(fault.map(|fault| fault.at_ps)).min();
+        let text = self.scenario(delays, fault)?;
         let Some(first) = begun else {
-            return self.boot(&whole, delays);
+            return self.boot(&whole, &text, (delays, fault));
         };
-        let text = scenario(&self.table, delays, Some(self.limit(delays)))?;
-        let log = whole.with_added_extension("log");
         let latest = Time::from_ps(first.saturating_sub(MARGIN_PS));
         for (number, at) in self.points.before(latest).take(MOST_POINTS) {
             let incomplete = whole.with_added_extension(INCOMPLETE);
             self.points.branch(number, &incomplete, &text)?;
-            let words = ["resume", "--quiet", "--threads", "1"].map(str::to_owned);
-            let path = path_text(&incomplete)?;
-            belljar(&words.iter().chain([&path]).collect::<Vec<_>>(), &log)?;
+            let failure = self.processes.carry_out(&incomplete)?;
             let Some(directory) = ended(&whole) else {
-                bail!("the run {name} left no directory: {}", last_lines(&log));
+                let why = failure.unwrap_or_default();
+                bail!("the run {name} left no directory: {why}");
             };
-            if directory.join("summary.json").exists() {
-                fs::remove_file(&log).context("cannot remove a log")?;
-                return self.observe(directory, delays.to_vec(), Some(at.as_ps()));
+            match failure {
+                None => return self.observe(directory, (delays, fault), Some(at.as_ps())),
+                // A node had run beyond the first delay.
+                Some(why) if why.contains("does not fit") => fs::remove_dir_all(&directory)?,
+                Some(why) => bail!("the run {name} failed: {why}"),
             }
-            if !last_lines(&log).contains("does not fit") {
-                bail!("the run {name} failed: {}", last_lines(&log));
-            }
-            // A node had run beyond the first delay.
-            fs::remove_dir_all(&directory)?;
         }
-        self.boot(&whole, delays)
+        self.boot(&whole, &text, (delays, fault))
     }
 
-    fn boot(&self, whole: &Path, delays: &[ForcedDelay]) -> Result<OrderRun> {
-        let text = scenario(&self.table, delays, Some(self.limit(delays)))?;
+    fn boot(&self, whole: &Path, text: &str, changes: Changes<'_>) -> Result<OrderRun> {
         let name = whole.file_name().unwrap_or_default().to_string_lossy();
         let path = self.base.join(format!("{name}.toml"));
         write_file(&path, text.as_bytes())
@@ -189,19 +202,21 @@ impl Session {
             bail!("the run {name} failed: {}", last_lines(&log));
         };
         fs::remove_file(&log).context("cannot remove a log")?;
-        self.observe(directory, delays.to_vec(), None)
+        self.observe(directory, changes, None)
     }
 
-    /// The limit of virtual time of a run with these delays.
-    fn limit(&self, delays: &[ForcedDelay]) -> u64 {
+    /// The scenario of a run with these delays and this failure. Its limit of virtual time permits the delays.
+    fn scenario(&self, delays: &[ForcedDelay], fault: Option<&Fault>) -> Result<String> {
         let spans = delays.iter().map(|delay| delay.until_ps - delay.at_ps);
-        self.end_ps + spans.sum::<u64>() + self.patience_ps
+        let failure = fault.map_or(0, |fault| fault.for_ps.unwrap_or_default() + RECOVERY_PS);
+        let limit = self.end_ps + spans.sum::<u64>() + failure + self.patience_ps;
+        scenario(&self.table, delays, fault, Some(limit))
     }
 
     fn observe(
         &self,
         directory: PathBuf,
-        delays: Vec<ForcedDelay>,
+        (delays, fault): Changes<'_>,
         from_ps: Option<u64>,
     ) -> Result<OrderRun> {
         let trace = directory.join(TRACE_FILE);
@@ -210,12 +225,12 @@ impl Session {
         let summary = figures(&directory, "summary.json")?;
         let host = figures(&directory, "host.json")?;
         Ok(OrderRun {
-            verdict: self.judge.judge(&directory, &summary)?,
+            verdict: self.judge.judge(&directory, &summary, fault)?,
             virtual_ps: summary["virtual_time_ps"].as_u64().unwrap_or_default(),
             cpu: host["processor_seconds"].as_f64().unwrap_or_default(),
             directory,
             observed,
-            delays,
+            delays: delays.to_vec(),
             from_ps,
         })
     }
@@ -240,13 +255,10 @@ impl Session {
         self.reference.as_deref() == Some(&*run.directory)
     }
 
-    /// Gives a run's directory the run's number.
-    pub(super) fn settle(&self, run: &mut OrderRun, number: usize) -> Result<()> {
-        if number == 0 {
-            return Ok(());
-        }
+    /// Gives a run's directory this name.
+    pub(super) fn settle(&self, run: &mut OrderRun, name: &str) -> Result<()> {
         let is_whole = run.directory.extension() != Some(INCOMPLETE.as_ref());
-        let name = self.out.join(format!("run-{number}"));
+        let name = self.out.join(name);
         let to = if is_whole {
             name
         } else {
@@ -258,9 +270,20 @@ impl Session {
         Ok(())
     }
 
-    /// Writes a folder with a scenario with these delays and its inputs, which any user can run; returns the scenario's path.
-    pub(super) fn write_scenario(&self, name: &str, delays: &[ForcedDelay]) -> Result<PathBuf> {
-        let text = scenario(&self.table, delays, Some(self.limit(delays)))?;
+    /// A new table among the results.
+    pub(super) fn table_file(&self, name: &str) -> Result<File> {
+        let path = self.out.join(name);
+        File::create(&path).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Writes a folder with a scenario with these delays, this failure and its inputs, which any user can run; returns the scenario's path.
+    pub(super) fn write_scenario(
+        &self,
+        name: &str,
+        delays: &[ForcedDelay],
+        fault: Option<&Fault>,
+    ) -> Result<PathBuf> {
+        let text = self.scenario(delays, fault)?;
         let (folder, inputs) = (self.out.join(name), self.base.join(INPUTS));
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         if inputs.is_dir() {
@@ -337,7 +360,8 @@ fn path_text(path: &Path) -> Result<String> {
         .to_owned())
 }
 
-fn last_lines(log: &Path) -> String {
+/// The last lines of a log.
+pub(super) fn last_lines(log: &Path) -> String {
     let text = read_input_text(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().rev().take(3).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join("; ")

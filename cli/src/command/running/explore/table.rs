@@ -14,6 +14,7 @@ use belljar_sim::figures::decimal;
 use serde::Serialize;
 
 use super::explain::Failure;
+use super::injection::FaultOutcome;
 use super::session::OrderRun;
 
 /// The heads of the table's columns.
@@ -71,6 +72,9 @@ pub(super) struct Outcome {
     pub(super) base_seconds: f64,
     pub(super) median_seconds: f64,
     pub(super) most_seconds: f64,
+    /// Runs with failures, if any were requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) injected: Option<FaultOutcome>,
     /// Orders that the search does not change.
     pub(super) not_explored: [&'static str; 3],
 }
@@ -175,6 +179,7 @@ impl ResultTable {
             base_seconds: runs.get(&0).map_or(0.0, |run| run.cpu),
             median_seconds: seconds.get(seconds.len() / 2).copied().unwrap_or(0.0),
             most_seconds: seconds.last().copied().unwrap_or(0.0),
+            injected: None,
             not_explored: NOT_EXPLORED,
         }
     }
@@ -195,12 +200,21 @@ fn words(delay: &ForcedDelay) -> String {
 }
 
 impl Outcome {
+    /// True if a run failed.
+    pub(super) fn has_failures(&self) -> bool {
+        let injected = self.injected.as_ref().map_or(0, |injected| injected.failed);
+        self.failed + injected > 0
+    }
+
     /// As text, for the results in `folder`.
     pub(super) fn text(&self, folder: &Path) -> String {
         let mut out = String::new();
         for failure in &self.failures {
             failure.write(&mut out);
             out.push('\n');
+        }
+        if let Some(injected) = &self.injected {
+            injected.write_failures(&mut out);
         }
         let verdicts: Vec<String> = self
             .verdicts
@@ -221,6 +235,9 @@ impl Outcome {
             decimal(self.median_seconds, 2),
             decimal(self.most_seconds, 2)
         );
+        if let Some(injected) = &self.injected {
+            injected.write(&mut out);
+        }
         if self.all_orders {
             let _ = writeln!(out, "all orders of the choices were run");
         }

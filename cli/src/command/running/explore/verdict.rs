@@ -13,6 +13,7 @@ use belljar_trace::TRACE_FILE;
 use serde_json::Value;
 use wildmatch::WildMatch;
 
+use super::faults::Fault;
 use crate::command::results::trace::hang::{self, unrecorded};
 
 /// Most bytes of a compared file.
@@ -30,6 +31,8 @@ pub(super) enum Verdict {
     Broken(String),
     /// The workload failed.
     Exit(i64),
+    /// The job ended with an error after a failure that cost it a rank.
+    Noticed(i64),
     /// An error of MPI use.
     Mpi(String),
     /// A result differs from that of the first run that passed.
@@ -41,7 +44,7 @@ pub(super) enum Verdict {
 impl Verdict {
     /// True if the run failed.
     pub(super) fn fails(&self) -> bool {
-        !matches!(self, Self::Passed | Self::Undecided(_))
+        !matches!(self, Self::Passed | Self::Noticed(_) | Self::Undecided(_))
     }
 
     /// The kind of verdict, for tables.
@@ -52,6 +55,7 @@ impl Verdict {
             Self::Undecided(_) => "undecided",
             Self::Broken(_) => "broken",
             Self::Exit(_) => "exit-code",
+            Self::Noticed(_) => "noticed",
             Self::Mpi(_) => "mpi-error",
             Self::Differs(_) => "different-result",
             Self::Predicate(_) => "predicate",
@@ -62,7 +66,9 @@ impl Verdict {
     pub(super) fn detail(&self) -> String {
         match self {
             Self::Passed => String::new(),
-            Self::Exit(code) => format!("the workload ended with exit code {code}"),
+            Self::Exit(code) | Self::Noticed(code) => {
+                format!("the workload ended with exit code {code}")
+            }
             Self::Hang(text)
             | Self::Undecided(text)
             | Self::Broken(text)
@@ -84,8 +90,15 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// The verdict on the run in `directory`, whose summary is given.
-    pub(super) fn judge(&self, directory: &Path, summary: &Value) -> Result<Verdict> {
+    /// The verdict on the run in `directory`, whose summary is given. A job that lost a rank by `fault` may end with an error, and leaves MPI
+    /// without the calls that the checks require.
+    pub(super) fn judge(
+        &self,
+        directory: &Path,
+        summary: &Value,
+        fault: Option<&Fault>,
+    ) -> Result<Verdict> {
+        let loses_rank = fault.is_some_and(|fault| fault.kind.loses_rank());
         let code = summary["exit_code"].as_i64();
         let Some(code) = code else {
             let ending = summary["ending"].as_str().unwrap_or_default().to_owned();
@@ -96,9 +109,12 @@ impl Judge {
             });
         };
         if code != 0 {
-            return Ok(Verdict::Exit(code));
+            return Ok(match loses_rank {
+                true => Verdict::Noticed(code),
+                false => Verdict::Exit(code),
+            });
         }
-        if let Some(error) = mpi_error(directory, summary)? {
+        if !loses_rank && let Some(error) = mpi_error(directory, summary)? {
             return Ok(Verdict::Mpi(error));
         }
         self.predicate(directory)

@@ -208,6 +208,7 @@ impl Origin {
         let tracer = tracer.map_err(CheckpointError::from)?;
         let mut node = node.map_err(failed)?;
         node.be_absent(&plan.absences_of(index));
+        node.set_commands(&plan.commands_of(index), Time::ZERO);
         let runner = Runner::resume(index, node, tracer, None, state.clone());
         let mut runner = runner.map_err(CheckpointError::from)?;
         runner.begin_calls(plan, &self.parts);

@@ -1,0 +1,229 @@
+//! Failures that an exploration injects, each in a run of its own.
+//!
+//! Times are those of calls of the base run: in the middle of a call, and between two calls, by turns. So they cover the states of a job
+//! evenly, however long its phases last. A job that notices the failure and ends with an error passes, because MPI offers no more by default.
+//! Called by `explore`, after the orders.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use belljar_archive::TraceReader;
+use belljar_sim::figures::decimal;
+use belljar_trace::TRACE_FILE;
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// A kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum FaultKind {
+    /// A rank's process ends by SIGKILL.
+    Kill,
+    /// A rank's node stops for good, as without power.
+    Die,
+    /// A rank's node pauses.
+    Pause,
+    /// The link of a rank's node fails for a time.
+    Link,
+}
+
+/// A failure at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Fault {
+    pub(super) kind: FaultKind,
+    /// The rank, and its node.
+    pub(super) rank: u32,
+    pub(super) node: u32,
+    /// Virtual time, in picoseconds.
+    pub(super) at_ps: u64,
+    /// Length in picoseconds; `None` for a failure without an end.
+    pub(super) for_ps: Option<u64>,
+    /// The call of the rank at that time, in words.
+    pub(super) place: String,
+}
+
+/// The failures that a user wants.
+#[derive(Clone, Debug)]
+pub(super) struct FaultChoice {
+    pub(super) kinds: Vec<FaultKind>,
+    /// All ranks, if there are none.
+    pub(super) ranks: Vec<u32>,
+    /// Times for each rank and kind.
+    pub(super) times: usize,
+    /// Length of pauses and of failures of links, in picoseconds.
+    pub(super) length_ps: u64,
+}
+
+/// A call of a rank.
+struct OwnCall {
+    name: &'static str,
+    entry_ps: u64,
+    end_ps: u64,
+}
+
+impl FaultKind {
+    /// Its name in scenarios.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Die => "die",
+            Self::Pause => "pause",
+            Self::Link => "link",
+        }
+    }
+
+    /// True if the job loses a rank.
+    pub(super) fn loses_rank(self) -> bool {
+        matches!(self, Self::Kill | Self::Die)
+    }
+}
+
+impl Fault {
+    /// In words.
+    pub(super) fn words(&self) -> String {
+        let at = decimal(self.at_ps as f64 / 1e12, 9);
+        let (rank, node, place) = (self.rank, self.node, &self.place);
+        match self.kind {
+            FaultKind::Kill => format!("rank {rank} is killed at {at} s, {place}"),
+            FaultKind::Die => {
+                format!("node {node} stops at {at} s; rank {rank} is {place}")
+            }
+            FaultKind::Pause => {
+                format!("node {node} pauses at {at} s; rank {rank} is {place}")
+            }
+            FaultKind::Link => {
+                format!("the link of node {node} fails at {at} s; rank {rank} is {place}")
+            }
+        }
+    }
+}
+
+/// The failures of `wanted` for the run in `directory`, in the order of kinds, ranks and times.
+///
+/// # Errors
+/// If the trace cannot be read, or a wanted rank has no calls.
+pub(super) fn faults(directory: &Path, wanted: &FaultChoice) -> Result<Vec<Fault>> {
+    let ranks = calls(directory)?;
+    let unknown = wanted.ranks.iter().find(|rank| !ranks.contains_key(rank));
+    if let Some(rank) = unknown {
+        bail!(
+            "--fault-ranks {rank}: the base run has no calls of this rank between MPI_Init and MPI_Finalize; it has them of ranks {:?}",
+            ranks.keys().collect::<Vec<_>>()
+        );
+    }
+    let mut all = Vec::new();
+    for kind in &wanted.kinds {
+        for (rank, (node, calls)) in &ranks {
+            let is_meant = wanted.ranks.is_empty() || wanted.ranks.contains(rank);
+            if !is_meant {
+                continue;
+            }
+            let times = times(calls, wanted.times).into_iter();
+            all.extend(times.map(|(at_ps, place)| Fault {
+                kind: *kind,
+                rank: *rank,
+                node: *node,
+                at_ps,
+                for_ps: (!kind.loses_rank()).then_some(wanted.length_ps),
+                place,
+            }));
+        }
+    }
+    Ok(all)
+}
+
+/// The calls of each rank of the first job between `MPI_Init` and `MPI_Finalize`, with the rank's node.
+fn calls(directory: &Path) -> Result<BTreeMap<u32, (u32, Vec<OwnCall>)>> {
+    let mut reader = TraceReader::open(&directory.join(TRACE_FILE))?;
+    let header = reader.header().clone();
+    let mut ranks: BTreeMap<u32, (u32, Vec<OwnCall>)> = BTreeMap::new();
+    for event in reader.by_ref().filter(|event| event.depth == 0) {
+        let Some(exit) = event.exit else {
+            continue;
+        };
+        let ps = |cycles| header.frequency(event.node).time_of(cycles).as_ps();
+        let call = OwnCall {
+            name: event.name(),
+            entry_ps: ps(event.entry),
+            end_ps: ps(exit),
+        };
+        let own = ranks.entry(event.rank).or_insert((event.node, Vec::new()));
+        if own.0 == event.node {
+            own.1.push(call);
+        }
+    }
+    for (_, calls) in ranks.values_mut() {
+        calls.sort_by_key(|call| call.entry_ps);
+        let first = calls
+            .iter()
+            .rposition(|call| call.name.starts_with("MPI_Init"));
+        calls.drain(..first.map_or(0, |at| at + 1));
+        calls.retain(|call| call.name != "MPI_Finalize");
+    }
+    ranks.retain(|_, (_, calls)| !calls.is_empty());
+    Ok(ranks)
+}
+
+/// At most `most` times, in the middle of a call and between two calls by turns, each with words for it.
+fn times(calls: &[OwnCall], most: usize) -> Vec<(u64, String)> {
+    let number = most.min(2 * calls.len());
+    let mut times: Vec<(u64, String)> = (0..number)
+        .map(|at| {
+            let call = &calls[at * calls.len() / number];
+            let before = (at * calls.len() / number).checked_sub(1);
+            let before = before.map(|before| calls[before].end_ps.min(call.entry_ps));
+            match (at % 2, before) {
+                (1, Some(end_ps)) => (
+                    end_ps.midpoint(call.entry_ps),
+                    format!("before {}", call.name),
+                ),
+                _ => (
+                    call.entry_ps.midpoint(call.end_ps),
+                    format!("in {}", call.name),
+                ),
+            }
+        })
+        .collect();
+    times.sort();
+    times.dedup();
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_in_calls_and_between_them() {
+        let call = |name, entry_ps, end_ps| OwnCall {
+            name,
+            entry_ps,
+            end_ps,
+        };
+        let calls = [
+            call("MPI_Send", 100, 200),
+            call("MPI_Recv", 300, 500),
+            call("MPI_Barrier", 500, 600),
+        ];
+        let text = |most| {
+            let times = times(&calls, most).into_iter();
+            times
+                .map(|(at, place)| format!("{at} {place}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(text(1), ["150 in MPI_Send"]);
+        assert_eq!(text(2), ["150 in MPI_Send", "250 before MPI_Recv"]);
+        assert_eq!(
+            text(60),
+            [
+                "150 in MPI_Send",
+                "250 before MPI_Recv",
+                "400 in MPI_Recv",
+                "500 before MPI_Barrier",
+                "550 in MPI_Barrier"
+            ]
+        );
+        assert!(times(&[], 4).is_empty());
+    }
+}

@@ -1,0 +1,227 @@
+//! Runs with failures, and their results.
+//!
+//! Each run has one failure and no other change of the base run. The first failing run of each kind of failure and verdict gets a scenario of its
+//! own. Called by `explore`, after the orders.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use belljar_sim::figures::decimal;
+use serde::Serialize;
+
+use super::arguments::Budget;
+use super::faults::{Fault, FaultChoice, faults};
+use super::parallel::on_all_processors;
+use super::session::OrderRun;
+use super::verdict::Verdict;
+use super::{Exploration, MOST_AT_ONCE};
+use crate::command::terminal::interrupt::Deferral;
+use crate::command::terminal::progress::TerminalTask;
+
+/// The heads of the columns of the table of failures.
+const HEADS: &str =
+    "run,kind,rank,node,at_seconds,place,verdict,detail,processor_seconds,virtual_seconds";
+
+/// The results of injected failures.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct FaultOutcome {
+    runs: usize,
+    /// Failures without a run, because the budget ended.
+    left: usize,
+    verdicts: BTreeMap<&'static str, usize>,
+    pub(super) failed: usize,
+    pub(super) failures: Vec<FaultFailure>,
+    /// The reason, if no failure was injected.
+    skipped: Option<String>,
+}
+
+/// The first failing run of a kind of failure and a verdict.
+#[derive(Debug, Serialize)]
+pub(super) struct FaultFailure {
+    fault: Fault,
+    verdict: &'static str,
+    detail: String,
+    /// Number of runs with this kind of failure and this verdict.
+    number: usize,
+    /// Scenario that repeats it.
+    scenario: PathBuf,
+    directory: PathBuf,
+}
+
+impl Exploration {
+    /// Injects the failures of `wanted`; `first` is the number of the first failure's folder.
+    pub(super) fn inject(
+        &mut self,
+        wanted: &FaultChoice,
+        budget: Budget,
+        first: usize,
+    ) -> Result<Option<FaultOutcome>> {
+        if wanted.kinds.is_empty() {
+            return Ok(None);
+        }
+        let mut outcome = FaultOutcome::default();
+        let Some(base) = self.runs.get(&0).filter(|run| !run.verdict.fails()) else {
+            outcome.skipped = Some("the base run fails without a failure".to_owned());
+            return Ok(Some(outcome));
+        };
+        let all = faults(&base.directory, wanted)?;
+        let mut table = self.session.table_file("faults.csv")?;
+        writeln!(table, "{HEADS}")?;
+        let deferral = Deferral::begin();
+        let task = TerminalTask::of_steps("failures", Some(all.len() as u64));
+        let mut waiting = &all[..];
+        while !waiting.is_empty() && !deferral.is_wanted() {
+            let room = self.room(budget).min(MOST_AT_ONCE).min(waiting.len());
+            if room == 0 {
+                break;
+            }
+            let (now, later) = waiting.split_at(room);
+            let begun = outcome.runs;
+            let session = &self.session;
+            let runs = on_all_processors(now, |at, fault| {
+                session.carry_out(&format!("fault-{}", begun + at + 1), &[], Some(fault))
+            });
+            for (fault, run) in now.iter().zip(runs) {
+                self.take_fault(fault, run?, &mut outcome, (&mut table, first))?;
+                task.step();
+            }
+            waiting = later;
+        }
+        outcome.left = waiting.len();
+        Ok(Some(outcome))
+    }
+
+    fn take_fault(
+        &mut self,
+        fault: &Fault,
+        mut run: OrderRun,
+        outcome: &mut FaultOutcome,
+        (table, first): (&mut File, usize),
+    ) -> Result<()> {
+        self.done += 1;
+        outcome.runs += 1;
+        self.session.compare(&mut run)?;
+        write_row(table, outcome.runs, fault, &run)?;
+        *outcome.verdicts.entry(run.verdict.word()).or_default() += 1;
+        if !run.verdict.fails() {
+            if !self.keeps_all {
+                run.remove()?;
+            }
+            return Ok(());
+        }
+        outcome.failed += 1;
+        let known = outcome.failures.iter_mut();
+        let mut same = known
+            .filter(|known| known.fault.kind == fault.kind && known.verdict == run.verdict.word());
+        if let Some(known) = same.next() {
+            known.number += 1;
+            return match self.keeps_all {
+                true => Ok(()),
+                false => run.remove(),
+            };
+        }
+        let name = format!("failure-{}", first + outcome.failures.len());
+        outcome.failures.push(FaultFailure {
+            verdict: run.verdict.word(),
+            detail: run.verdict.detail(),
+            number: 1,
+            scenario: self.session.write_scenario(&name, &[], Some(fault))?,
+            directory: run.directory,
+            fault: fault.clone(),
+        });
+        Ok(())
+    }
+
+    /// Runs that the budget permits.
+    fn room(&self, budget: Budget) -> usize {
+        match budget {
+            Budget::Runs(most) => most.saturating_sub(self.done),
+            Budget::Time(most) if self.session.clock().elapsed() >= most => 0,
+            Budget::Time(_) => MOST_AT_ONCE,
+        }
+    }
+}
+
+fn write_row(table: &mut File, number: usize, fault: &Fault, run: &OrderRun) -> Result<()> {
+    let seconds = |ps: u64| decimal(ps as f64 / 1e12, 9);
+    let cells = [
+        number.to_string(),
+        fault.kind.name().to_owned(),
+        fault.rank.to_string(),
+        fault.node.to_string(),
+        seconds(fault.at_ps),
+        fault.place.clone(),
+        run.verdict.word().to_owned(),
+        run.verdict.detail(),
+        decimal(run.cpu, 3),
+        seconds(run.virtual_ps),
+    ];
+    let cells = cells
+        .iter()
+        .map(|cell| format!("\"{}\"", cell.replace('"', "\"\"")));
+    let row = cells.collect::<Vec<_>>().join(",");
+    writeln!(table, "{row}").context("cannot write faults.csv")
+}
+
+impl FaultOutcome {
+    /// The failing runs, as text.
+    pub(super) fn write_failures(&self, out: &mut String) {
+        for failure in &self.failures {
+            let words = failure.fault.words();
+            let (verdict, detail) = (failure.verdict, &failure.detail);
+            let _ = writeln!(out, "Failure: {words}: {verdict}: {detail}");
+            if failure.number > 1 {
+                let more = failure.number - 1;
+                let _ = writeln!(
+                    out,
+                    "  {more} more runs with this kind of failure: {verdict}"
+                );
+            }
+            let _ = writeln!(
+                out,
+                "  repeat it with: belljar run {}\n",
+                failure.scenario.display()
+            );
+        }
+    }
+
+    /// The figures, as text.
+    pub(super) fn write(&self, out: &mut String) {
+        if let Some(reason) = &self.skipped {
+            let _ = writeln!(out, "warning: no failures were injected: {reason}");
+            return;
+        }
+        let verdicts = self.verdicts.iter();
+        let verdicts: Vec<String> = verdicts
+            .map(|(word, count)| format!("{count} {word}"))
+            .collect();
+        let _ = writeln!(
+            out,
+            "{} runs with a failure: {}",
+            self.runs,
+            verdicts.join(", ")
+        );
+        if self.left > 0 {
+            let _ = writeln!(
+                out,
+                "warning: the budget ended; {} failures were not injected",
+                self.left
+            );
+        }
+        let undecided = self
+            .verdicts
+            .get(Verdict::Undecided(String::new()).word())
+            .copied()
+            .unwrap_or(0);
+        if undecided > 0 {
+            let _ = writeln!(
+                out,
+                "warning: {undecided} runs with a failure reached their limit of virtual time; raise --patience"
+            );
+        }
+    }
+}
