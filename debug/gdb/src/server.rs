@@ -23,6 +23,8 @@ const REFUSED: &str = "E01";
 /// SIGINT and SIGTRAP.
 const INTERRUPTED: u8 = 2;
 const TRAPPED: u8 = 5;
+/// Properties of the machine in replies to LLDB: the triple `x86_64-pc-linux-gnu` in hexadecimal digits, and sizes.
+const MACHINE: &str = "triple:7838365f36342d70632d6c696e75782d676e75;endian:little;ptrsize:8;";
 /// Most bytes of memory in a reply.
 const MOST_MEMORY: u64 = 16 << 10;
 
@@ -54,6 +56,8 @@ pub struct Connection {
     /// Threads that `qsThreadInfo` has not listed yet.
     listed: Vec<ThreadId>,
     tells_breakpoints: bool,
+    /// True for LLDB, which does not know the ends of a recording.
+    is_lldb: bool,
 }
 
 impl Connection {
@@ -163,6 +167,9 @@ impl Connection {
         }
         match text {
             "qfThreadInfo" => {
+                if self.attached.is_empty() {
+                    self.attached.insert(target.current().pid);
+                }
                 self.listed = target.threads();
                 self.listed
                     .retain(|thread| self.attached.contains(&thread.pid));
@@ -170,6 +177,14 @@ impl Connection {
             }
             "qsThreadInfo" => self.list(),
             "qC" => format!("QC{}", fields::thread(self.thread(target))),
+            "qHostInfo" => {
+                self.is_lldb = true;
+                format!("{MACHINE}ostype:linux;vendor:pc;")
+            }
+            "qProcessInfo" => {
+                let pid = self.thread(target).pid;
+                format!("pid:{pid:x};{MACHINE}ostype:linux;vendor:pc;")
+            }
             "vCont?" => "vCont;c;C;s;S".to_owned(),
             "vMustReplyEmpty" => String::new(),
             text if text.starts_with("qAttached") => "1".to_owned(),
@@ -335,6 +350,12 @@ impl Connection {
             Cause::Signal(number) => stopped(signal(number), ""),
             Cause::Interrupted => stopped(INTERRUPTED, ""),
             Cause::Libraries => stopped(TRAPPED, "library:;"),
+            Cause::Start | Cause::End if self.is_lldb => {
+                match self.attached.contains(&stop.thread.pid) {
+                    true => stopped(TRAPPED, ""),
+                    false => "W00".to_owned(),
+                }
+            }
             Cause::Start => stopped(TRAPPED, "replaylog:begin;"),
             Cause::End => stopped(TRAPPED, "replaylog:end;"),
             Cause::Exited { pid, status } => match status {

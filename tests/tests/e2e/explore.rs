@@ -9,6 +9,8 @@ use crate::mpirun::compiled;
 
 const WORKERS: &str = include_str!("explore/workers.c");
 const WAITANY: &str = include_str!("explore/waitany.c");
+/// A program that handles the errors of MPI itself.
+const SURVIVOR: &str = include_str!("explore/survivor.c");
 /// The example of docs/howto-race.md.
 const PHASES: &str = include_str!("explore/phases.c");
 
@@ -264,6 +266,70 @@ fn a_node_pauses_or_dies_at_its_time_on_any_number_of_threads() {
     assert!(error.contains("nodes.fail.node is 3"), "{error}");
 }
 
+/// The time in seconds at which a rank entered its last call.
+fn last_entry(dir: &Dir, run: &str, rank: u64) -> f64 {
+    let (dump, error, code) = dir.call(&["trace", "dump", "--json", run]);
+    assert_eq!(code, Some(0), "{error}");
+    let calls = dump
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON"));
+    let own = calls.filter(|call| call["rank"] == rank);
+    let entries = own.map(|call| call["entry_ps"].as_f64().expect("a time") / 1e12);
+    entries.fold(0.0, f64::max)
+}
+
+#[test]
+fn killed_ranks_end_the_job_and_paused_ones_do_not() {
+    let Some(dir) = Dir::new() else { return };
+    let words = "--faults kill,pause --fault-ranks 1 --fault-times 2 --keep --compare stdout";
+    let more: Vec<&str> = words.split(' ').collect();
+    let Some(found) = explored(&dir, "survivor", SURVIVOR, "3", &more) else {
+        return;
+    };
+    let injected = &found["injected"];
+    assert_eq!(
+        (&injected["runs"], &injected["verdicts"]),
+        (&json!(4), &json!({ "noticed": 2, "passed": 2 })),
+        "{found}"
+    );
+    let table = std::fs::read_to_string(dir.path("out/faults.csv")).expect("there is a table");
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip(1)
+        .map(|line| line.trim_matches('"').split("\",\"").collect())
+        .collect();
+    let kinds: Vec<[&str; 4]> = rows
+        .iter()
+        .map(|row| [row[1], row[2], row[3], row[6]])
+        .collect();
+    let [kill, pause] =
+        [("kill", "noticed"), ("pause", "passed")].map(|(kind, verdict)| [kind, "1", "1", verdict]);
+    assert_eq!(kinds, [kill, kill, pause, pause]);
+    // The rank ends within 2 ms of the given time: it begins no call later.
+    let at: f64 = rows[1][4].parse().expect("a time");
+    let last = last_entry(&dir, "out/fault-2", 1);
+    assert!(last < at + 2e-3 && last > at - 1e-3, "{last} {at}");
+    // The scenario gives the same run from the boot.
+    let scenario = "out/fault-2/scenario.toml";
+    let words = [
+        "run",
+        "--quiet",
+        "--threads",
+        "3",
+        "--out",
+        "again",
+        scenario,
+    ];
+    let (_, error, code) = dir.call(&words);
+    assert_eq!(code, Some(255), "{error}");
+    for name in ["trace.bjt", "stdout", "stderr", "summary.json"] {
+        assert!(
+            bytes(&dir.path("out/fault-2"), name) == bytes(&dir.path("again"), name),
+            "{name} differs"
+        );
+    }
+}
+
 #[test]
 fn bad_options_are_refused_by_name() {
     let Some(dir) = Dir::new() else { return };
@@ -272,6 +338,10 @@ fn bad_options_are_refused_by_name() {
         (["--budget", "x"], "--budget x"),
         (["--patience", "5 parsecs"], "--patience 5 parsecs"),
         (["--tolerance", "2"], "--tolerance is 2"),
+        (
+            ["--faults=kill", "--fault-length=0s"],
+            "--fault-length is 0",
+        ),
     ] {
         let (_, error, code) =
             dir.call(&["explore", options[0], options[1], "--out", "out", "a.toml"]);

@@ -24,7 +24,9 @@ fn tables_become_holds_detours_and_outages() {
          [[nodes.detour]]\nnode = 1\nprocessor = 1\nat = \"1 s\"\nfor = \"1 ms\"\n\
          [[nodes.fail]]\nnode = 2\nat = \"3 s\"\n\
          [[nodes.fail]]\nnode = 0\nat = \"3 s\"\nkind = \"pause\"\nfor = \"1 s\"\n\
-         [[nodes.fail]]\nnode = 1\nat = \"4 s\"\nkind = \"link\"\nfor = \"1 s\"\n",
+         [[nodes.fail]]\nnode = 1\nat = \"4 s\"\nkind = \"link\"\nfor = \"1 s\"\n\
+         [[nodes.fail]]\nnode = 1\nat = \"5 s\"\nkind = \"kill\"\nrank = 6\n\
+         [[nodes.fail]]\nnode = 1\nat = \"6 s\"\nkind = \"kill\"\n",
     );
     let plan = plan.unwrap();
     let second = 1_000_000_000_000;
@@ -66,7 +68,9 @@ fn tables_become_holds_detours_and_outages() {
         .iter()
         .map(|delay| delay.at.as_ps() / second)
         .collect();
-    assert_eq!(starts, [1, 2, 3, 3, 4]);
+    assert_eq!(starts, [1, 2, 3, 3, 4, 5, 6]);
+    let line = |after, words: &str| (1, (at(after * second), words.to_owned()));
+    assert_eq!(plan.commands, [line(5, "kill 6"), line(6, "kill all")]);
 }
 
 #[test]
@@ -105,6 +109,14 @@ fn tables_that_cannot_be_are_refused_by_the_key() {
         (
             "[[nodes.fail]]\nnode = 0\nat = \"1 s\"\nkind = \"pause\"\n".to_owned(),
             "nodes.fail.for is left",
+        ),
+        (
+            "[[nodes.fail]]\nnode = 0\nat = \"1 s\"\nkind = \"kill\"\nfor = \"1 s\"\n".to_owned(),
+            "nodes.fail.for is 1",
+        ),
+        (
+            "[[nodes.fail]]\nnode = 0\nat = \"1 s\"\nrank = 1\n".to_owned(),
+            "nodes.fail.rank is 1",
         ),
     ] {
         let error = plan(&tables).unwrap_err();

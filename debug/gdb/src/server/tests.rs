@@ -263,3 +263,20 @@ mod random {
         }
     }
 }
+
+#[test]
+fn lldb_gets_the_machine_and_threads_first_and_the_end_of_a_run_as_that_of_its_process() {
+    let (mut connection, mut target) = (Connection::default(), Sample::default());
+    let mut asks = |packet: &str| ask(&mut connection, &mut target, packet).concat();
+    assert!(asks("qHostInfo").contains("endian:little;ptrsize:8;ostype:linux;"));
+    assert_eq!(asks("qfThreadInfo"), "mp7.7");
+    assert_eq!(asks("?"), "T05thread:p7.7;");
+    assert!(asks("qProcessInfo").starts_with("pid:7;triple:"));
+    assert_eq!(asks("vCont;c"), "W00");
+    // gdb knows the ends of a recording.
+    let mut connection = Connection::default();
+    assert_eq!(
+        ask(&mut connection, &mut target, "vCont;c"),
+        ["T05replaylog:end;thread:p9.a;"]
+    );
+}

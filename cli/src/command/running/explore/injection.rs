@@ -30,6 +30,10 @@ const HEADS: &str =
 #[derive(Debug, Default, Serialize)]
 pub(super) struct FaultOutcome {
     runs: usize,
+    /// Processor seconds of a run, as the median.
+    median_seconds: f64,
+    #[serde(skip)]
+    seconds: Vec<f64>,
     /// Failures without a run, because the budget ended.
     left: usize,
     verdicts: BTreeMap<&'static str, usize>,
@@ -92,6 +96,9 @@ impl Exploration {
             waiting = later;
         }
         outcome.left = waiting.len();
+        outcome.seconds.sort_by(f64::total_cmp);
+        let middle = outcome.seconds.get(outcome.seconds.len() / 2);
+        outcome.median_seconds = middle.copied().unwrap_or(0.0);
         Ok(Some(outcome))
     }
 
@@ -104,6 +111,7 @@ impl Exploration {
     ) -> Result<()> {
         self.done += 1;
         outcome.runs += 1;
+        outcome.seconds.push(run.cpu);
         self.session.compare(&mut run)?;
         write_row(table, outcome.runs, fault, &run)?;
         *outcome.verdicts.entry(run.verdict.word()).or_default() += 1;
@@ -201,9 +209,10 @@ impl FaultOutcome {
             .collect();
         let _ = writeln!(
             out,
-            "{} runs with a failure: {}",
+            "{} runs with a failure: {}; {} processor seconds (median)",
             self.runs,
-            verdicts.join(", ")
+            verdicts.join(", "),
+            decimal(self.median_seconds, 2)
         );
         if self.left > 0 {
             let _ = writeln!(

@@ -228,13 +228,16 @@ impl Outcome {
             self.runs,
             verdicts.join(", ")
         );
-        let _ = writeln!(
-            out,
-            "processor seconds: {} for the base run, {} (median) to {} for each other run",
-            decimal(self.base_seconds, 2),
-            decimal(self.median_seconds, 2),
-            decimal(self.most_seconds, 2)
-        );
+        let others = match self.runs {
+            0 | 1 => String::new(),
+            _ => format!(
+                ", {} (median) to {} for each other run",
+                decimal(self.median_seconds, 2),
+                decimal(self.most_seconds, 2)
+            ),
+        };
+        let base = decimal(self.base_seconds, 2);
+        let _ = writeln!(out, "processor seconds: {base} for the base run{others}");
         if let Some(injected) = &self.injected {
             injected.write(&mut out);
         }

@@ -104,6 +104,9 @@ impl Judge {
             let ending = summary["ending"].as_str().unwrap_or_default().to_owned();
             return Ok(match hang::verdict(directory) {
                 Some(sentence) => Verdict::Hang(sentence),
+                None if ending.contains("limit") && loses_rank => Verdict::Hang(
+                    "the job does not end within 1 s of virtual time after the failure".to_owned(),
+                ),
                 None if ending.contains("limit") => Verdict::Undecided(ending),
                 None => Verdict::Broken(ending),
             });
