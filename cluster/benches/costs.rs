@@ -192,6 +192,7 @@ fn packets(name: &str, topology: Topology) {
     let flow = Flow {
         buffer: 1 << 16,
         lanes: 1,
+        gap: Span::ZERO,
     };
     let routes = Routes {
         routing: Routing::DModK,

@@ -134,6 +134,7 @@ fn lossless() -> Lossless {
     let flow = Flow {
         buffer: 350,
         lanes: 2,
+        gap: Span::ZERO,
     };
     Lossless::new(ring(5, 0), &Routes::default(), delays, flow)
         .expect("any topology has shortest routes")

@@ -96,6 +96,13 @@ impl InfinibandPlan {
             seed: scenario.seed,
             tables: None,
         };
+        if routing == Routing::Adaptive && !topology.has_levels() {
+            return Err(PlanError::Range {
+                key: "infiniband.routing",
+                value: format!("adaptive in a {}", shape.topology),
+                limits: "of a fat tree or a k-ary n-tree with adaptive routing, where links cannot wait for each other in a circle",
+            });
+        }
         let (flow, warnings) = flow::resolve(table, &topology, &routes)?;
         let mut plan = Self {
             lookahead: Span::MAX,
@@ -203,18 +210,22 @@ fn check_engine(scenario: &Scenario, engine: Engine) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The routing: the given one, or the topology's default among those by source and destination.
+/// The routing: the given one, or the topology's default.
 fn routing(table: &Infiniband) -> Result<Routing, PlanError> {
     let routing = match (table.routing, table.shape().routing()) {
         (None, Routing::Ecmp) => Routing::Shortest,
         (_, routing) => routing,
     };
     match routing {
-        Routing::Shortest | Routing::DModK | Routing::SModK | Routing::Random => Ok(routing),
+        Routing::Shortest
+        | Routing::DModK
+        | Routing::SModK
+        | Routing::Random
+        | Routing::Adaptive => Ok(routing),
         other => Err(PlanError::Range {
             key: "infiniband.routing",
             value: RoutingName(other).to_string(),
-            limits: "shortest, d-mod-k, s-mod-k or random, which depend on source and destination only",
+            limits: "shortest, d-mod-k, s-mod-k, random, or adaptive in trees",
         }),
     }
 }

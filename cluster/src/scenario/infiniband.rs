@@ -51,10 +51,13 @@ pub struct Infiniband {
     pub global_wiring: Option<GlobalWiringName>,
     /// Bandwidth of links between switches; as the nodes' links when absent.
     pub uplink_bandwidth: Option<Bandwidth>,
-    /// Routes, which depend on source and destination only: `shortest`, `d-mod-k`, `s-mod-k` or `random`. By default d-mod-k in fat trees
-    /// and k-ary n-trees, and shortest in all others.
+    /// Routes by source and destination: `shortest`, `d-mod-k`, `s-mod-k` or `random`; or by the queues of switches: `adaptive`, in trees. By
+    /// default d-mod-k in fat trees and k-ary n-trees, and shortest in all others.
     #[schemars(with = "Option<String>")]
     pub routing: Option<RoutingName>,
+    /// With adaptive routing: time without packets from one node to another after which a switch may choose another link for them.
+    #[serde(default = "adaptive_gap")]
+    pub adaptive_gap: Duration,
     /// Latency of a switch, from a packet's head in to its head out; by speed when absent.
     pub switch_latency: Option<Duration>,
     /// Latency of each cable.
@@ -187,6 +190,10 @@ impl Infiniband {
 
 fn star() -> TopologyKind {
     TopologyKind::Star
+}
+
+fn adaptive_gap() -> Duration {
+    Duration(Span::from_us(10))
 }
 
 fn cable() -> Duration {

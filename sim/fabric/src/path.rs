@@ -22,6 +22,42 @@ impl Paths {
         Ok(Self { router })
     }
 
+    /// The link that a packet for host `to` takes at `switch`, whose links have the queues `load`; `None` without a path.
+    ///
+    /// # Panics
+    /// When there is no such host.
+    pub fn next(
+        &mut self,
+        topology: &Topology,
+        switch: u32,
+        to: u32,
+        load: &dyn Fn(LinkId, Direction) -> u64,
+    ) -> Option<(LinkId, Direction)> {
+        let direction = |link| direction_from(topology, switch, link);
+        let passing = Passing {
+            switch,
+            host: to,
+            frame: &[],
+            via: None,
+            enters: false,
+            salt: 0,
+        };
+        let waits = |link| load(link, direction(link));
+        let (link, _) = self.router.towards(topology, passing, &waits)?;
+        Some((link, direction(link)))
+    }
+
+    /// The links that begin a shortest path from `switch` to host `to`.
+    ///
+    /// # Panics
+    /// When there is no such host.
+    pub fn choices(&mut self, topology: &Topology, switch: u32, to: u32) -> Vec<LinkId> {
+        match topology.switch_of(to) {
+            own if own == switch => vec![topology.link_of(to)],
+            own => self.router.links_towards(topology, switch, own),
+        }
+    }
+
     /// The links of `frame` from host `from` to host `to`, with their directions, in order. Empty if both hosts are the same. `load` is the queue of a link in a
     /// direction, in any unit, for load-dependent routings; `salt` distinguishes frames of a flow.
     ///

@@ -205,6 +205,18 @@ impl Router {
         Some((link, via))
     }
 
+    /// The links at a switch that begin a least-cost path to the switch `target`.
+    pub(crate) fn links_towards(
+        &mut self,
+        topology: &Topology,
+        switch: u32,
+        target: u32,
+    ) -> Vec<LinkId> {
+        self.find(topology, switch, target);
+        let links = self.candidates.of(switch, target);
+        links.map(<[LinkId]>::to_vec).unwrap_or_default()
+    }
+
     /// True if paths depend on more than a frame's destination.
     pub(crate) fn reads_frames(&self) -> bool {
         !matches!(

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use belljar_fabric::Endpoint;
 use belljar_sim::{EventKey, EventQueue, Span, Time};
 
-use crate::{Arrival, Hop, Lossless, Parcel, Path, Transit, before};
+use crate::{Arrival, Lossless, OWN, Parcel, Path, Transit, before};
 
 /// Events that have not been handled.
 #[derive(Debug)]
@@ -79,8 +79,14 @@ impl<P: Parcel> Lossless<P> {
 
     /// A packet is ready for its next link.
     fn wait(&mut self, now: Time, mut transit: Transit<P>) {
-        let path = self.path(transit.from, transit.to);
-        let Some(hop) = path.get(transit.hop) else {
+        let hop = match self.flows {
+            Some(_) => self.adaptive_hop(now, &transit),
+            None => {
+                let path = self.path(transit.from, transit.to);
+                path.get(transit.hop).copied()
+            }
+        };
+        let Some(hop) = hop else {
             self.unroutable += 1;
             return;
         };
@@ -122,35 +128,40 @@ impl<P: Parcel> Lossless<P> {
         let busy = Span::of_transfer(length, spec.bandwidth);
         self.ports[number as usize].send(now, transit.ready, busy, length);
         self.plan_attempt(number);
-        let path = self.path(transit.from, transit.to);
-        self.free(now + busy, transit.hop.checked_sub(1), &path, length);
-        match path.get(transit.hop + 1) {
-            Some(next) => self.pass(now, transit, number, *next),
-            None => {
-                let end = now + busy + spec.latency;
-                let (hop, to) = (transit.hop, transit.to as usize);
-                arrivals.push(self.arrive(end, transit));
-                let freed = before(self.written[to], self.delays.after).max(end);
-                self.free(freed, Some(hop), &path, length);
-            }
+        if transit.input != OWN {
+            self.free(now + busy, (transit.input, transit.input_lane), length);
         }
+        if self.switch_behind(number).is_some() {
+            self.pass(now, transit, number);
+            return;
+        }
+        let end = now + busy + spec.latency;
+        let (lane, to) = (transit.lane, transit.to as usize);
+        arrivals.push(self.arrive(end, transit));
+        let freed = before(self.written[to], self.delays.after).max(end);
+        self.free(freed, (number, lane), length);
     }
 
-    /// The buffer behind a link of a path is free of a packet at `time`.
-    fn free(&mut self, time: Time, hop: Option<usize>, path: &Path, length: u64) {
-        let Some(hop) = hop.and_then(|hop| path.get(hop)) else {
-            return;
-        };
-        let back = self.topology.links()[hop.link as usize].spec.latency;
-        let port = &mut self.ports[hop.port() as usize];
-        port.give_back(hop.lane, time + back, length);
+    /// The buffer of a lane behind a port's link is free of a packet at `time`.
+    fn free(&mut self, time: Time, (number, lane): (u32, u8), length: u64) {
+        let back = self.topology.links()[number as usize / 2].spec.latency;
+        let port = &mut self.ports[number as usize];
+        port.give_back(lane, time + back, length);
         if port.is_waiting() {
-            self.plan_attempt(hop.port());
+            self.plan_attempt(number);
         }
     }
 
     /// A packet whose first bit leaves `number` at `start` comes through the switch behind.
-    fn pass(&mut self, start: Time, mut transit: Transit<P>, number: u32, next: Hop) {
+    fn pass(&mut self, start: Time, mut transit: Transit<P>, number: u32) {
+        let out = match self.flows {
+            Some(_) => self.fastest_after(number, transit.to),
+            None => {
+                let path = self.path(transit.from, transit.to);
+                let next = path.get(transit.hop + 1).map(|hop| hop.link as usize);
+                next.map_or(u64::MAX, |link| self.topology.links()[link].spec.bandwidth)
+            }
+        };
         let links = self.topology.links();
         let link = &links[number as usize / 2];
         let through = match link.ends[1 - number as usize % 2] {
@@ -159,12 +170,11 @@ impl<P: Parcel> Lossless<P> {
         };
         // A faster output waits until the tail cannot run dry.
         let length = transit.length();
-        let out = links[next.link as usize].spec.bandwidth;
         let slower = link.spec.bandwidth.min(out);
         let late = Span::of_transfer(length, slower) - Span::of_transfer(length, out);
         transit.ready = start + link.spec.latency + through + late;
         transit.hop += 1;
-        transit.input = number;
+        (transit.input, transit.input_lane) = (number, transit.lane);
         let key = EventKey {
             time: transit.ready,
             kind: 0,

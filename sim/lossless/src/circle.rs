@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_fabric::{Direction, LinkId};
 
-use crate::{Lossless, Parcel};
+use crate::{Lossless, OWN, Parcel};
 
 /// A lane of a port.
 type Channel = (u32, u8);
@@ -40,9 +40,8 @@ impl<P: Parcel> Lossless<P> {
         for (number, port) in (0..).zip(&self.ports) {
             for (lane_number, lane) in (0..).zip(&port.lanes) {
                 let packets = lane.waiting.values().flatten();
-                for transit in packets.filter(|transit| transit.hop > 0) {
-                    let from = self.channel_before(transit.from, transit.to, transit.hop);
-                    let Some(from) = from else { continue };
+                for transit in packets.filter(|transit| transit.input != OWN) {
+                    let from = (transit.input, transit.input_lane);
                     waits.entry(from).or_default().insert((number, lane_number));
                     *held.entry(from).or_default() += transit.length();
                 }
@@ -65,12 +64,5 @@ impl<P: Parcel> Lossless<P> {
                 return waits;
             }
         }
-    }
-
-    /// The channel from which a packet came to its hop of this number.
-    fn channel_before(&self, from: u32, to: u32, hop: usize) -> Option<Channel> {
-        let path = self.known.get(&(from, to))?;
-        let hop = path.get(hop.checked_sub(1)?)?;
-        Some((hop.port(), hop.lane))
     }
 }

@@ -17,6 +17,8 @@ pub use belljar_verbs::wire_bytes;
 use belljar_verbs::{FIRST_MULTICAST, LONGEST_PACKET, SHORTEST_PACKET, addresses, payload_bytes};
 use serde::{Deserialize, Serialize};
 
+/// Adaptive routing.
+mod adaptive;
 /// Events of hosts and switches, and their handling.
 mod advance;
 /// Links that wait for each other in a circle.
@@ -28,6 +30,7 @@ mod port;
 /// The running state as plain values.
 mod state;
 
+use adaptive::FlowLinks;
 use advance::Side;
 use lanes::Datelines;
 pub use lanes::lanes_needed;
@@ -54,6 +57,8 @@ pub struct Flow {
     /// Virtual lanes for data, at least one. A path changes to the next one where it could close a circle of links that wait for
     /// each other, as long as there is one.
     pub lanes: u8,
+    /// With adaptive routing: the time without packets from one host to another after which a switch may choose another link for them.
+    pub gap: Span,
 }
 
 /// The destination of a packet.
@@ -154,8 +159,9 @@ struct Transit<P> {
     hop: usize,
     /// The lane of this link.
     lane: u8,
-    /// The port that sent it here, or [`OWN`].
+    /// The port that sent it here, or [`OWN`], and the lane on its link.
     input: u32,
+    input_lane: u8,
     /// When it was ready for this link.
     ready: Time,
     packet: P,
@@ -174,6 +180,8 @@ pub struct Lossless<P = Vec<u8>> {
     paths: Paths,
     known: BTreeMap<(u32, u32), Path>,
     datelines: Datelines,
+    /// The links of flows, if switches choose them.
+    flows: Option<FlowLinks>,
     flow: Flow,
     delays: CardDelays,
     /// From an action of a host until a packet is ready at an output of its switch, apart from the cable.
@@ -197,12 +205,19 @@ impl<P: Parcel> Lossless<P> {
     ///
     /// # Errors
     /// When the topology does not fit the routing.
+    ///
+    /// # Panics
+    /// If adaptive routing is chosen for a topology without levels, in which links could wait for each other in a circle.
     pub fn new(
         topology: Topology,
         routes: &Routes,
         delays: CardDelays,
         flow: Flow,
     ) -> Result<Self, RoutingError> {
+        assert!(
+            routes.routing != Routing::Adaptive || topology.has_levels(),
+            "adaptive routing is for trees"
+        );
         let mut paths = Paths::new(&topology, routes)?;
         let is_by_switch = routes.routing == Routing::Shortest;
         let datelines = Datelines::new(&topology, &mut paths, is_by_switch, flow.lanes);
@@ -222,6 +237,7 @@ impl<P: Parcel> Lossless<P> {
                 .map(|_| Port::new(flow.lanes, flow.buffer))
                 .collect(),
             datelines,
+            flows: (routes.routing == Routing::Adaptive).then(|| FlowLinks::new(flow.gap)),
             flow,
             written: vec![Time::ZERO; topology.hosts() as usize],
             hosts: Side::default(),
@@ -308,6 +324,7 @@ impl<P: Parcel> Lossless<P> {
                 hop: 0,
                 lane: 0,
                 input: OWN,
+                input_lane: 0,
                 ready: time,
                 packet,
             };

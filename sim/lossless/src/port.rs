@@ -131,6 +131,13 @@ impl<P: Parcel> Port<P> {
         }
     }
 
+    /// The time that the wire and the waiting packets take at `rate` bits per second.
+    pub(crate) fn queue(&self, now: Time, rate: u64) -> Span {
+        let lanes = self.lanes.iter().flat_map(|lane| lane.waiting.values());
+        let bytes: u64 = lanes.flatten().map(Transit::length).sum();
+        self.free_at.max(now).since(now) + Span::of_transfer(bytes, rate)
+    }
+
     /// Bytes of a lane's far buffer become free.
     pub(crate) fn give_back(&mut self, lane: u8, time: Time, bytes: u64) {
         if let Some(lane) = self.lanes.get_mut(usize::from(lane)) {

@@ -4,9 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use belljar_fabric::Endpoint;
 use belljar_sim::{EventKey, EventQueue, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::adaptive::FlowLinks;
 use crate::advance::Side;
 use crate::port::{Lane, Port, PortFigures};
 use crate::{Lossless, OWN, PairTraffic, Parcel, Transit};
@@ -20,6 +22,8 @@ pub struct LosslessState<P = Vec<u8>> {
     coming: [Vec<SavedTransit<P>>; 2],
     unroutable: u64,
     traffic: BTreeMap<(u32, u32), PairTraffic>,
+    /// Port and last packet of each flow at a switch, with adaptive routing.
+    flows: Vec<((u32, u32, u32), (u32, Time))>,
 }
 
 /// A port without its packets, and these.
@@ -52,6 +56,7 @@ struct SavedTransit<P> {
     hop: usize,
     lane: u8,
     input: u32,
+    input_lane: u8,
     ready: Time,
     packet: P,
 }
@@ -77,6 +82,7 @@ impl<P: Parcel> Lossless<P> {
             coming: [&self.hosts, &self.switches].map(|side| save(&side.ready)),
             unroutable: self.unroutable,
             traffic: self.traffic.clone(),
+            flows: self.flows.as_ref().map_or_else(Vec::new, FlowLinks::save),
         }
     }
 
@@ -91,7 +97,9 @@ impl<P: Parcel> Lossless<P> {
         let waiting = state.ports.iter().flat_map(|port| &port.lanes);
         let waiting = waiting.flat_map(|lane| &lane.waiting);
         let mut transits = waiting.chain(state.coming.iter().flatten());
-        if !is_like || !transits.all(|one| self.is_possible(one)) {
+        let mut flows = state.flows.iter();
+        let are_flows = flows.all(|((switch, ..), (port, _))| self.leaves(*switch, *port));
+        if !is_like || !are_flows || !transits.all(|one| self.is_possible(one)) {
             return Err(RestoreError);
         }
         let [hosts, switches] = state.coming;
@@ -111,7 +119,16 @@ impl<P: Parcel> Lossless<P> {
         self.written = state.written;
         self.unroutable = state.unroutable;
         self.traffic = state.traffic;
+        if let Some(flows) = &mut self.flows {
+            flows.load(state.flows);
+        }
         Ok(())
+    }
+
+    /// True if a port sends from this switch.
+    fn leaves(&self, switch: u32, port: u32) -> bool {
+        let link = self.topology.links().get(port as usize / 2);
+        link.is_some_and(|link| link.ends[port as usize % 2] == Endpoint::Switch(switch))
     }
 
     /// True if a port has the lanes and at most the credits of this fabric.
@@ -136,9 +153,18 @@ impl<P: Parcel> Lossless<P> {
         if from >= hosts || to >= hosts || from == to {
             return false;
         }
+        if self.flows.is_some() {
+            // Switches choose from wherever it is.
+            let is_link = (transit.input as usize) < self.ports.len();
+            let is_within = transit.input_lane == 0 && transit.lane == 0;
+            return is_within
+                && (transit.input == OWN
+                    || is_link && self.switch_behind(transit.input).is_some());
+        }
         let path = self.path(from, to);
         let before = transit.hop.checked_sub(1).and_then(|hop| path.get(hop));
-        transit.hop < path.len() && transit.input == before.map_or(OWN, |hop| hop.port())
+        let input = before.map_or((OWN, 0), |hop| (hop.port(), hop.lane));
+        transit.hop < path.len() && (transit.input, transit.input_lane) == input
     }
 }
 
@@ -200,6 +226,7 @@ impl<P: Parcel> SavedTransit<P> {
             hop: transit.hop,
             lane: transit.lane,
             input: transit.input,
+            input_lane: transit.input_lane,
             ready: transit.ready,
             packet: transit.packet.clone(),
         }
@@ -213,6 +240,7 @@ impl<P: Parcel> SavedTransit<P> {
             hop: self.hop,
             lane: self.lane,
             input: self.input,
+            input_lane: self.input_lane,
             ready: self.ready,
             packet: self.packet,
         }

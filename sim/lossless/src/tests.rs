@@ -3,6 +3,8 @@ use belljar_fabric::{LinkSpec, SwitchSpec};
 use belljar_verbs::{Opcode, Operation, Packet, Service, With};
 use proptest::prelude::*;
 
+/// Links that switches choose.
+mod adaptive;
 /// Credits, turns and circles.
 mod congestion;
 
@@ -16,6 +18,7 @@ const DELAYS: CardDelays = CardDelays {
 const FLOW: Flow = Flow {
     buffer: 1 << 16,
     lanes: 1,
+    gap: Span::ZERO,
 };
 
 /// The transmission of 1,002 bytes at 100 Gb/s, in picoseconds.
@@ -152,7 +155,7 @@ proptest! {
         buffer in 2_100_u64..9_000,
         lanes in 1_u8..3,
     ) {
-        let flow = Flow { buffer, lanes };
+        let flow = Flow { buffer, lanes, gap: Span::ZERO };
         let mut at_once = tree_with(flow);
         let mut in_steps = tree_with(flow);
         let (mut now, mut stepped) = (Time::ZERO, Vec::new());

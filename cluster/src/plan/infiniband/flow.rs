@@ -3,7 +3,7 @@
 //! Each virtual lane's share of a buffer holds at least one packet of the largest size, since a packet leaves only with credits for all of
 //! it. Called by [`InfinibandPlan::resolve`](super::InfinibandPlan::resolve).
 
-use belljar_fabric::{Routes, Topology};
+use belljar_fabric::{Routes, Routing, Topology};
 use belljar_lossless::{Flow, LONGEST_ON_LINK, lanes_needed};
 use belljar_sim::Span;
 use belljar_sim::figures::{counted, decimal};
@@ -41,7 +41,15 @@ pub(super) fn resolve(
     let flow = Flow {
         buffer: table.buffer.0 / u64::from(lanes),
         lanes,
+        gap: table.adaptive_gap.0,
     };
+    if routes.routing == Routing::Adaptive && lanes > 1 {
+        return Err(PlanError::Range {
+            key: "infiniband.lanes",
+            value: lanes.to_string(),
+            limits: "1 with adaptive routing",
+        });
+    }
     if table.buffer.0 > LARGEST_BUFFER || flow.buffer < LONGEST_ON_LINK {
         return Err(PlanError::Range {
             key: "infiniband.buffer",

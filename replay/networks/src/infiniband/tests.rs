@@ -20,6 +20,7 @@ fn model(hosts: u32) -> InfinibandModel {
         flow: Flow {
             buffer: 1 << 16,
             lanes: 1,
+            gap: Span::ZERO,
         },
         cards: Cards {
             send: Span::from_ns(270),

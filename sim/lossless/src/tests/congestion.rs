@@ -3,12 +3,12 @@
 use super::*;
 use belljar_fabric::{PartSpecs, Torus};
 
-const LINK: LinkSpec = LinkSpec {
+pub(super) const LINK: LinkSpec = LinkSpec {
     bandwidth: 100_000_000_000,
     latency: Span::from_ns(10),
 };
 
-const SWITCH: SwitchSpec = SwitchSpec {
+pub(super) const SWITCH: SwitchSpec = SwitchSpec {
     latency: Span::from_ns(90),
     queue_bytes: 1 << 16,
 };
@@ -31,7 +31,11 @@ fn torus_with(dimensions: &[u32], lanes: u8, buffer: u64) -> Lossless {
     };
     let hosts = torus.capacity() as u32;
     let topology = torus.build(hosts, &parts).unwrap();
-    let flow = Flow { buffer, lanes };
+    let flow = Flow {
+        buffer,
+        lanes,
+        gap: Span::ZERO,
+    };
     Lossless::new(topology, &Routes::default(), DELAYS, flow).unwrap()
 }
 
