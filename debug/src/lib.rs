@@ -4,6 +4,8 @@
 //! run. Processes come from the guests' kernels ([`belljar_linux`]), positions from the cluster's
 //! timeline, and the protocol from [`belljar_gdb`]. Called by `belljar debug`.
 
+/// The nodes' kernels as processes.
+mod kernels;
 /// Shared libraries of processes.
 mod libraries;
 /// The other side of a message.

@@ -57,7 +57,7 @@ struct LibraryList {
 
 impl Copies {
     /// Writes a file; paths come from the guest, and lead nowhere else.
-    fn write(&self, path: &str, content: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&self, path: &str, content: &[u8]) -> io::Result<()> {
         let within = Path::new(path).strip_prefix("/").unwrap_or(Path::new(""));
         let mut parts = within.components();
         if !parts.all(|part| matches!(part, Component::Normal(_))) {
@@ -94,6 +94,7 @@ impl Session {
             folder: folder.to_owned(),
             known: BTreeSet::new(),
         });
+        self.copy_kernels()?;
         self.copy_files()
     }
 

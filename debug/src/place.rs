@@ -132,7 +132,11 @@ impl Session {
                     return Err(SessionError::NoRanks(*time));
                 }
                 let moved = self.timeline.goto_time(*time)?;
-                self.back_to_ranks(moved)
+                let moved = self.back_to_ranks(moved)?;
+                match self.shows_all || !self.rank_processes().is_empty() {
+                    true => Ok(moved),
+                    false => Err(SessionError::RanksGone(*time)),
+                }
             }
             Place::Initialized => self.goto_initialized(stop),
             Place::Call {

@@ -12,7 +12,7 @@ use crate::place::name_of;
 use crate::session::Session;
 
 /// The distance of the numbers of processes of neighbouring nodes. Linux has at most 4,194,304 processes.
-const APART: u64 = 10_000_000;
+pub(crate) const APART: u64 = 10_000_000;
 /// CR4's bit for page tables of five levels.
 const FIVE_LEVELS: u64 = 1 << 12;
 /// Variables by which launchers pass a process its rank, and the job's size.
@@ -167,6 +167,9 @@ impl Session {
 
     /// A thread in words: rank, node, name, and the MPI call that it is in.
     pub(crate) fn describe_thread(&mut self, id: ThreadId) -> String {
+        if let Some(kernel) = self.kernel_thread(id) {
+            return format!("kernel of node {}, processor {}", kernel.node, kernel.vcpu);
+        }
         let Some((process, thread)) = self.find(id) else {
             return "gone".to_owned();
         };

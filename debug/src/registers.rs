@@ -45,6 +45,9 @@ impl Session {
 
     /// The registers of a thread's user code.
     pub(crate) fn registers_of(&mut self, id: ThreadId) -> Option<Registers> {
+        if let Some(kernel) = self.kernel_thread(id) {
+            return self.kernel_registers(kernel);
+        }
         let (process, thread) = self.find(id)?;
         self.settle_for(process.node).ok()?;
         if let Some(live) = self.live(&process, &thread) {
@@ -82,7 +85,7 @@ fn of_saved(saved: &UserRegisters, vectors: Option<Box<[u8; 512]>>) -> Registers
     }
 }
 
-fn of_processor(node: &Node, vcpu: u32) -> Option<Registers> {
+pub(crate) fn of_processor(node: &Node, vcpu: u32) -> Option<Registers> {
     let (registers, system) = (node.registers_of(vcpu)?, node.system_of(vcpu)?);
     let base = |register: SegmentRegister| system.segments[register as usize].base;
     Some(Registers {

@@ -57,6 +57,9 @@ pub enum SessionError {
     /// No rank has started by then.
     #[error("no rank has started by {0}; give a later time, or start, or add --all-processes")]
     NoRanks(Time),
+    /// All ranks have ended by then.
+    #[error("all ranks have ended by {0}; give an earlier time, or end, or add --all-processes")]
+    RanksGone(Time),
     /// A thread does not exist at the present position.
     #[error("thread {0} does not exist here, or its kernel has not saved its registers")]
     NoThread(u64),
@@ -102,6 +105,8 @@ pub struct Session {
     roots: Vec<GuestRoot>,
     /// True if processes that are not ranks are shown, too.
     pub(crate) shows_all: bool,
+    /// True if the nodes' kernels are shown as processes.
+    pub(crate) shows_kernels: bool,
     /// Nodes and page tables of processes that were listed, by their numbers in the debugger.
     pub(crate) spaces: BTreeMap<u64, (u32, u64)>,
     /// Breakpoints of the debugger.
@@ -164,6 +169,7 @@ impl Session {
             kernels,
             roots,
             shows_all,
+            shows_kernels: false,
             spaces: BTreeMap::new(),
             breakpoints: Vec::new(),
             watched: Vec::new(),

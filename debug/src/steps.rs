@@ -68,8 +68,14 @@ impl Session {
         let stopped = match movement {
             Movement::Continue => self.forward(stop),
             Movement::ReverseContinue => self.backward(stop),
-            Movement::Step(thread) => self.step(thread, stop),
-            Movement::ReverseStep(thread) => self.step_back(thread, stop),
+            Movement::Step(thread) => match self.kernel_thread(thread) {
+                Some(kernel) => self.step_kernel(kernel, false),
+                None => self.step(thread, stop),
+            },
+            Movement::ReverseStep(thread) => match self.kernel_thread(thread) {
+                Some(kernel) => self.step_kernel(kernel, true),
+                None => self.step_back(thread, stop),
+            },
         };
         self.hear();
         self.after_libraries(stopped?)
@@ -197,7 +203,8 @@ impl Session {
     /// The stop after a movement of the timeline.
     fn stop_of(&mut self, moved: &Moved) -> Stop {
         let node = self.timeline.position().node;
-        let thread = self.running(node).unwrap_or_else(|| self.current_thread());
+        let arrived = self.kernel_arrival(moved).or_else(|| self.running(node));
+        let thread = arrived.unwrap_or_else(|| self.current_thread());
         self.shown = Some(thread);
         let cause = match moved {
             Moved::Hit(_) => Cause::Breakpoint,
@@ -217,7 +224,8 @@ impl Session {
             let threads = process.process.threads.iter();
             threads.map(|thread| process.thread(thread))
         });
-        let threads: Vec<ThreadId> = threads.collect();
+        let mut threads: Vec<ThreadId> = threads.collect();
+        threads.extend(self.kernel_threads());
         let shown = self.shown.filter(|shown| threads.contains(shown));
         let first = threads.first().copied();
         shown.or(first).unwrap_or(ThreadId { pid: 1, tid: 1 })

@@ -29,7 +29,8 @@ impl Target for Session {
             let threads = process.process.threads.iter();
             threads.map(|thread| process.thread(thread))
         });
-        threads.collect()
+        let threads: Vec<ThreadId> = threads.collect();
+        threads.into_iter().chain(self.kernel_threads()).collect()
     }
 
     fn current(&mut self) -> ThreadId {
@@ -46,6 +47,11 @@ impl Target for Session {
 
     fn read_memory(&mut self, thread: ThreadId, address: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
+        if let Some(kernel) = self.kernel_thread(thread) {
+            let read = self.with_kernel_space(kernel, |space| space.read_some(address, &mut bytes));
+            bytes.truncate(read.unwrap_or(0));
+            return bytes;
+        }
         let Some((process, _)) = self.find(thread) else {
             return Vec::new();
         };
@@ -62,6 +68,9 @@ impl Target for Session {
 
     fn set_breakpoints(&mut self, breakpoints: &[Requested]) {
         let placed = breakpoints.iter().filter_map(|wanted| {
+            if let Some(own) = self.kernel_breakpoint(wanted.pid, wanted.address) {
+                return Some(own);
+            }
             let &(node, tables) = self.spaces.get(&wanted.pid)?;
             let loader = self.loaders.get(&wanted.pid);
             if loader.is_some_and(|loader| loader.contains(wanted.address)) {
@@ -108,6 +117,9 @@ impl Target for Session {
     }
 
     fn program(&mut self, pid: u64) -> Option<String> {
+        if let Some(path) = self.kernel_path(pid) {
+            return Some(path);
+        }
         let processes = self.processes();
         let process = processes
             .into_iter()
@@ -116,7 +128,7 @@ impl Target for Session {
     }
 
     fn file(&mut self, path: &str) -> Option<Vec<u8>> {
-        self.guest_file(path)
+        self.kernel_file(path).or_else(|| self.guest_file(path))
     }
 
     fn command(&mut self, command: &str) -> String {
@@ -130,8 +142,10 @@ impl Target for Session {
             "hash" => self.hashes(),
             "processes" => {
                 let processes = self.processes();
-                let numbers = processes.iter().map(|it| format!("{}\n", it.number()));
-                numbers.collect()
+                let mut numbers: Vec<u64> = processes.iter().map(|it| it.number()).collect();
+                numbers.extend(self.kernel_threads().iter().map(|thread| thread.pid));
+                numbers.dedup();
+                numbers.iter().map(|number| format!("{number}\n")).collect()
             }
             // gdb passes the quotation marks of arguments.
             "goto" => match rest.trim().trim_matches(['"', '\'']).parse::<Place>() {

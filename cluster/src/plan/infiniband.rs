@@ -100,7 +100,7 @@ impl InfinibandPlan {
             return Err(PlanError::Range {
                 key: "infiniband.routing",
                 value: format!("adaptive in a {}", shape.topology),
-                limits: "of a fat tree or a k-ary n-tree with adaptive routing, where links cannot wait for each other in a circle",
+                limits: "shortest, d-mod-k, s-mod-k or random there: adaptive routing is for fat trees and k-ary n-trees, where links cannot wait for each other in a circle",
             });
         }
         let (flow, warnings) = flow::resolve(table, &topology, &routes)?;

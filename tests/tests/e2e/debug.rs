@@ -45,11 +45,17 @@ fn recorded(dir: &Dir) -> bool {
 
 /// Executes commands of gdb; returns its output, of both streams in order.
 fn debugged(dir: &Dir, commands: &str) -> String {
+    debugged_with(dir, &[], commands)
+}
+
+/// The same with more options.
+fn debugged_with(dir: &Dir, options: &[&str], commands: &str) -> String {
     dir.write("commands.gdb", commands);
     let log = dir.path("gdb.log");
     let file = File::create(&log).expect("the folder is writable");
     let other = file.try_clone().expect("a file can be shared");
-    let mut command = dir.command(&["debug", "rows-run", "--commands", "commands.gdb"]);
+    let words = ["debug", "rows-run", "--commands", "commands.gdb"];
+    let mut command = dir.command(&[&words, options].concat());
     let status = command.stdout(file).stderr(other).status();
     status.expect("belljar starts");
     fs::read_to_string(log).expect("the output is text")
@@ -176,6 +182,39 @@ fn the_sides_of_a_message_lead_to_each_other() {
 }
 
 /// The first hashes in a text: the lines of the four nodes.
+/// The value that `info registers rip` printed each time.
+fn addresses(output: &str) -> Vec<u64> {
+    let lines = output.lines().filter_map(|line| line.strip_prefix("rip "));
+    let values = lines.filter_map(|line| line.split_whitespace().next());
+    values
+        .map(|value| u64::from_str_radix(&value[2..], 16).expect("an address"))
+        .collect()
+}
+
+#[test]
+fn kernels_stop_at_their_functions_and_step_in_both_directions() {
+    let Some(dir) = Dir::new() else { return };
+    if !recorded(&dir) {
+        return;
+    }
+    let commands = "inferior 5\nbreak __x64_sys_sendto\ncontinue\ninfo registers rip\nstepi\n\
+                    info registers rip\nreverse-stepi\ninfo registers rip\nx/1i $rip\n\
+                    info threads\n";
+    let output = debugged_with(&dir, &["--kernel"], commands);
+    assert!(
+        output.contains("in __x64_sys_sendto ()") && output.contains("<__x64_sys_sendto>:"),
+        "{output}"
+    );
+    let seen = addresses(&output);
+    assert_eq!(seen.len(), 3, "{output}");
+    assert!(
+        seen[0] >= 0xffff_ffff_8100_0000 && seen[1] > seen[0],
+        "{output}"
+    );
+    assert_eq!(seen[2], seen[0], "{output}");
+    assert!(output.contains("kernel of node 3, processor 0"), "{output}");
+}
+
 fn hash(text: &str) -> String {
     let lines = text.lines().filter(|line| line.contains(", processor "));
     lines.take(4).collect::<Vec<_>>().join("\n")

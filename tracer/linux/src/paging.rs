@@ -6,7 +6,7 @@
 const PAGE: u64 = 4096;
 const PRESENT: u64 = 1;
 const LARGE: u64 = 1 << 7;
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+pub(crate) const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// A guest's RAM.
 pub trait PhysicalMemory {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::layout::Layout;
-use crate::paging::{PhysicalMemory, Space};
+use crate::paging::{ADDRESS, PhysicalMemory, Space};
 
 /// Base of the kernel's text mapping (`__START_KERNEL_map`), at which a kernel without randomization has
 /// physical address zero.
@@ -79,6 +79,11 @@ impl<'m> Kernel<'m> {
     /// The address space of `process`.
     pub fn space_of(&self, process: &Process) -> Space<'m> {
         Space::new(self.memory, process.tables, self.five)
+    }
+
+    /// The address space of the page tables to which `cr3` points.
+    pub fn space_at(&self, cr3: u64) -> Space<'m> {
+        Space::new(self.memory, cr3 & ADDRESS, self.five)
     }
 
     /// All processes that have memory of their own, in the order of the kernel's list; kernel threads have none.

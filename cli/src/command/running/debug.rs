@@ -57,6 +57,9 @@ pub(crate) struct DebugArguments {
     /// Show processes that are not ranks, too.
     #[arg(long)]
     all_processes: bool,
+    /// Show the kernel of each node as a process, with its processors as threads.
+    #[arg(long)]
+    kernel: bool,
     /// Number of host threads.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -154,6 +157,9 @@ fn attend(
     let sandbox = sandbox(arguments.no_sandbox, Engine::Exact)?;
     let sandbox = sandbox.map(|sandbox| sandbox.reaching(reach).repeating());
     let mut session = Session::begin(plan, threads, sandbox.transpose()?, arguments.all_processes)?;
+    if arguments.kernel {
+        session.show_kernels();
+    }
     let stop = Arc::new(AtomicBool::new(false));
     session.goto(place, &stop)?;
     if arguments.port.is_none() {
