@@ -159,7 +159,14 @@ impl Exploration {
                 break;
             }
             for (target, attempts) in self.carry_out(round) {
-                let (runs, missed) = attempts?;
+                let (runs, missed) = match attempts {
+                    // The signal ended the run, too.
+                    Err(_) if deferral.is_wanted() => {
+                        self.search.postpone(target);
+                        continue;
+                    }
+                    attempts => attempts?,
+                };
                 for run in runs {
                     self.take(run)?;
                     task.step();

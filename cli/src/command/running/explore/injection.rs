@@ -89,13 +89,20 @@ impl Exploration {
             let runs = on_all_processors(now, |at, fault| {
                 session.carry_out(&format!("fault-{}", begun + at + 1), &[], Some(fault))
             });
+            let mut ended = 0;
             for (fault, run) in now.iter().zip(runs) {
+                if run.is_err() && deferral.is_wanted() {
+                    // The signal ended the run, too.
+                    ended += 1;
+                    continue;
+                }
                 self.take_fault(fault, run?, &mut outcome, (&mut table, first))?;
                 task.step();
             }
             waiting = later;
+            outcome.left += ended;
         }
-        outcome.left = waiting.len();
+        outcome.left += waiting.len();
         outcome.seconds.sort_by(f64::total_cmp);
         let middle = outcome.seconds.get(outcome.seconds.len() / 2);
         outcome.median_seconds = middle.copied().unwrap_or(0.0);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use belljar_cluster::host::sandbox::{Reach, Sandbox};
 use belljar_cluster::observe::progress::{ProgressDisplay, Showing};
 use belljar_cluster::plan::Plan;
@@ -118,6 +118,9 @@ impl Branches<'_> {
         let prepared = progress.elapsed();
         watch_ranks(&plan, &directory, &mut run, watched)?;
         let ending = run.go_in(sandbox, self.stop, &mut progress)?;
+        if ending == Ending::Interrupted {
+            bail!("interrupted");
+        }
         let summary = Summary::of(&plan, &run, &ending);
         let took = [prepared, progress.elapsed()];
         let mut host = HostSummary::of(&plan, &summary, &run, took, 1);
