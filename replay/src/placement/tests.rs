@@ -60,6 +60,18 @@ fn found(slots: u32, tries: u32) -> Vec<Placement> {
     let each = || tried += 1;
     let found = search(&program, &calibration, &setting, effort, each).unwrap();
     assert_eq!(tried, Method::CONSTRUCTIVE + u64::from(tries));
+    for threads in [1, 2, 3, 16] {
+        let mut tried = 0;
+        let judge = Judge {
+            program: &program,
+            calibration: &calibration,
+            setting: &setting,
+            threads,
+        };
+        let again = judge.search(effort, &mut || tried += 1).unwrap();
+        assert_eq!(again, found, "{threads} threads");
+        assert_eq!(tried, Method::CONSTRUCTIVE + u64::from(tries));
+    }
     found
 }
 
