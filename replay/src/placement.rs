@@ -172,7 +172,7 @@ impl Judge<'_> {
     /// sometimes at first, then ever less often.
     ///
     /// Several threads play the next turns at once, as they would follow if no swap were kept. After the first kept one, the others are dropped, so the result is that
-    /// of one turn after the other.
+    /// of one turn after the other. The number of turns at once is at most one more than the number of latest turns that kept none, so few plays are dropped.
     fn anneal(
         self,
         ground: &mut Ground<'_>,
@@ -182,14 +182,14 @@ impl Judge<'_> {
     ) -> Result<Placement, ReplayError> {
         let mut random = Random::new(Seed(effort.seed), "placement", 0);
         let (mut now, mut best) = (from.clone(), from.clone());
-        let mut turn = 0;
+        let (mut turn, mut kept_none) = (0, 0);
         while turn < effort.tries {
             let ahead = proposals(
                 ground,
                 &now.hosts,
                 &random,
                 effort.tries - turn,
-                self.threads,
+                self.threads.min(kept_none + 1),
             );
             let changed = ahead.iter().filter_map(|it| it.hosts.as_deref());
             let mut totals = self.totals(&changed.collect::<Vec<_>>()).into_iter();
@@ -208,6 +208,7 @@ impl Judge<'_> {
                 let heat = from.total_ps as f64 / 100.0 * f64::from(effort.tries - turn)
                     / f64::from(effort.tries);
                 if worse <= 0.0 || heat > 0.0 && proposal.chance < (-worse / heat).exp() {
+                    kept_none = 0;
                     now = Placement {
                         method: Method::Annealing,
                         weight_ps: ground.weight(&hosts),
@@ -216,6 +217,7 @@ impl Judge<'_> {
                     };
                     break;
                 }
+                kept_none += 1;
             }
             if now.total_ps < best.total_ps {
                 best = now.clone();
