@@ -3,6 +3,9 @@
 //! `calibrate` finds the time of each call that hosts' costs and the traced network do not explain; `replay` plays the program with these residuals on any network. Used
 //! by `belljar replay`.
 
+/// Independent plays on all processors.
+pub(crate) mod parallel;
+
 use belljar_fabric::{Routes, RoutingError, Settings, Topology};
 use belljar_networks::{
     FlowNetwork, InfinibandModel, InfinibandNetwork, LogGops, MOST_BYTES, Network, PacketNetwork,

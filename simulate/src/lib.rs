@@ -39,7 +39,7 @@ pub use log::{Log, LoggedJob};
 pub use mapping::{Block, Cyclic, Greedy as GreedyMapping, MappingPolicy, Placing};
 pub use measures::{JobMeasures, Measures};
 pub use memory::Memory;
-pub use routing::{Fabric, Greedy as GreedyRouter, Placed, Router, Way};
+pub use routing::{Fabric, Greedy as GreedyRouter, Placed, Router, Ways};
 pub use scheduler::{Conservative, Easy, Fcfs, Queue, Running, Scheduler, WaitingJob};
 pub use selection::{Anywhere, Contiguous, Hosts, Linear, Selection, TopologyAware};
 pub use simulation::{

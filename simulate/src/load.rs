@@ -1,10 +1,8 @@
 //! The load of links: bits a second now, and over time.
 //!
 //! Links are directions of links of the topology, numbered by twice the link's number, plus one for downwards. Sums are of integers, so that adding and removing a flow
-//! leaves no remainder. Mean and variance over links are kept as sums, and the highest load by the number of links with each load. The cost of a change therefore does
-//! not depend on the size of the network. Used by the simulation.
-
-use std::collections::BTreeMap;
+//! leaves no remainder. Mean and variance over links are kept as sums, and the highest load as the highest of each block of links. A change costs the same on any network:
+//! it updates its block's highest load, or marks the block if that was its own. [`Loads::at`] recomputes marked blocks. Used by the simulation.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,18 +11,28 @@ use crate::job::Nanos;
 /// Directions of links, and their load.
 #[derive(Clone, Debug)]
 pub struct Loads {
-    /// Bits a second, by link.
-    now: Vec<u64>,
+    links: Vec<LinkLoad>,
     /// The capacity of links.
     capacity: Vec<u64>,
-    /// Bits carried, and the time up to which they are computed.
-    carried: Vec<(f64, Nanos)>,
-    /// The highest load of each.
-    most: Vec<u64>,
-    /// Number of links by load.
-    counts: BTreeMap<u64, u32>,
+    /// The highest load of each [`BLOCK_LINKS`] links, and whether it must be recomputed.
+    highest: Vec<(u64, bool)>,
     sum: u128,
     squares: f64,
+}
+
+/// Links that share a highest load.
+const BLOCK_LINKS: usize = 128;
+
+/// A link's load until now.
+#[derive(Clone, Copy, Debug, Default)]
+struct LinkLoad {
+    /// Bits a second.
+    now: u64,
+    /// Bits carried until `since`.
+    carried: f64,
+    since: Nanos,
+    /// The highest load until now.
+    most: u64,
 }
 
 /// The load of all links at a time.
@@ -70,10 +78,10 @@ impl LoadsState {
 impl Loads {
     /// Returns the mutable state.
     pub(crate) fn save(&self) -> LoadsState {
-        let links = self.now.iter().zip(&self.carried).zip(&self.most);
+        let links = self.links.iter();
         LoadsState {
             links: links
-                .map(|((now, (carried, since)), most)| (*now, *carried, *since, *most))
+                .map(|link| (link.now, link.carried, link.since, link.most))
                 .collect(),
             squares: self.squares,
         }
@@ -92,16 +100,18 @@ impl Loads {
         if !sound {
             return false;
         }
-        self.counts.clear();
-        self.sum = 0;
         self.squares = state.squares;
-        for (link, (now, carried, since, most)) in state.links.iter().enumerate() {
-            self.now[link] = *now;
-            self.carried[link] = (*carried, *since);
-            self.most[link] = *most;
-            *self.counts.entry(*now).or_default() += 1;
-            self.sum += u128::from(*now);
-        }
+        let links = state.links.iter();
+        let links = links.map(|(now, carried, since, most)| LinkLoad {
+            now: *now,
+            carried: *carried,
+            since: *since,
+            most: *most,
+        });
+        self.links = links.collect();
+        self.sum = self.links.iter().map(|link| u128::from(link.now)).sum();
+        // A block's highest load is a bound until it is recomputed.
+        self.highest.fill((u64::MAX, true));
         true
     }
 
@@ -109,10 +119,8 @@ impl Loads {
     pub fn new(capacity: Vec<u64>) -> Self {
         let links = capacity.len();
         Self {
-            now: vec![0; links],
-            carried: vec![(0.0, 0); links],
-            most: vec![0; links],
-            counts: BTreeMap::from([(0, links as u32)]),
+            links: vec![LinkLoad::default(); links],
+            highest: vec![(0, false); links.div_ceil(BLOCK_LINKS)],
             capacity,
             sum: 0,
             squares: 0.0,
@@ -121,7 +129,7 @@ impl Loads {
 
     /// Returns a link's current load, in bits a second.
     pub fn of(&self, link: u32) -> u64 {
-        self.now.get(link as usize).copied().unwrap_or(0)
+        self.links.get(link as usize).map_or(0, |link| link.now)
     }
 
     /// Returns a link's capacity.
@@ -143,30 +151,44 @@ impl Loads {
 
     fn set(&mut self, time: Nanos, link: u32, rate: u64) {
         let at = link as usize;
-        let Some(now) = self.now.get_mut(at) else {
+        let Some(link) = self.links.get_mut(at) else {
             return;
         };
-        let was = std::mem::replace(now, rate);
-        let (carried, since) = &mut self.carried[at];
-        *carried += was as f64 * time.saturating_sub(*since) as f64 / 1e9;
-        *since = time;
-        self.most[at] = self.most[at].max(rate);
+        let was = std::mem::replace(&mut link.now, rate);
+        if link.since != time {
+            let lasted = time.saturating_sub(link.since);
+            link.carried += was as f64 * lasted as f64 / 1e9;
+            link.since = time;
+        }
+        link.most = link.most.max(rate);
         self.sum = self.sum + u128::from(rate) - u128::from(was);
         self.squares += (rate as f64).powi(2) - (was as f64).powi(2);
-        if let Some(count) = self.counts.get_mut(&was) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&was);
-            }
+        let (highest, recompute) = &mut self.highest[at / BLOCK_LINKS];
+        if rate >= *highest {
+            (*highest, *recompute) = (rate, false);
+        } else if was == *highest {
+            *recompute = true;
         }
-        *self.counts.entry(rate).or_default() += 1;
+    }
+
+    /// Returns the highest load of a link.
+    fn highest(&mut self) -> u64 {
+        let blocks = self.links.chunks(BLOCK_LINKS).zip(&mut self.highest);
+        let each = blocks.map(|(links, (highest, recompute))| {
+            if *recompute {
+                let loads = links.iter().map(|link| link.now);
+                (*highest, *recompute) = (loads.max().unwrap_or(0), false);
+            }
+            *highest
+        });
+        each.max().unwrap_or(0)
     }
 
     /// Returns the load of all links at `time`.
-    pub fn at(&self, time: Nanos) -> Load {
-        let links = self.now.len().max(1) as f64;
+    pub fn at(&mut self, time: Nanos) -> Load {
+        let links = self.links.len().max(1) as f64;
         let mean = self.sum as f64 / links;
-        let maximum = self.counts.last_key_value().map_or(0, |(load, _)| *load);
+        let maximum = self.highest();
         Load {
             time,
             maximum,
@@ -182,14 +204,13 @@ impl Loads {
     /// Returns the load of each link from the beginning until `time`.
     pub fn uses(&self, time: Nanos) -> Vec<LinkUse> {
         let seconds = time.max(1) as f64 / 1e9;
-        let links = (0..).zip(&self.now);
-        let each = links.map(|(at, now): (usize, _)| {
-            let (carried, since) = self.carried[at];
-            let rest = *now as f64 * time.saturating_sub(since) as f64 / 1e9;
+        let links = self.links.iter().zip(&self.capacity);
+        let each = links.map(|(link, capacity)| {
+            let rest = link.now as f64 * time.saturating_sub(link.since) as f64 / 1e9;
             LinkUse {
-                mean: (carried + rest) / seconds,
-                maximum: self.most[at],
-                capacity: self.capacity[at],
+                mean: (link.carried + rest) / seconds,
+                maximum: link.most,
+                capacity: *capacity,
             }
         });
         each.collect()
@@ -198,7 +219,35 @@ impl Loads {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn the_highest_load_is_that_of_all_links(
+            changes in prop::collection::vec((0..300_u32, any::<bool>(), 0..20_u64, any::<bool>()), 0..400),
+            restored in 0..400_usize,
+        ) {
+            let mut loads = Loads::new(vec![100; 300]);
+            for (step, (link, up, rate, query)) in changes.into_iter().enumerate() {
+                let time = step as Nanos;
+                match up {
+                    true => loads.add(time, link, rate),
+                    false => loads.remove(time, link, rate),
+                }
+                if step == restored {
+                    let state = loads.save();
+                    loads = Loads::new(vec![100; 300]);
+                    prop_assert!(loads.restore(time, &state));
+                }
+                if query {
+                    let all = (0..300).map(|link| loads.of(link)).max();
+                    prop_assert_eq!(Some(loads.at(time).maximum), all);
+                }
+            }
+        }
+    }
 
     const SECOND: Nanos = 1_000_000_000;
 

@@ -2,6 +2,9 @@
 //!
 //! Used by the simulation when a job has got its hosts. Each host takes at most `slots` processes.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
 use belljar_fabric::Topology;
 
 use crate::job::JobTraffic;
@@ -12,7 +15,7 @@ use crate::memory::Memory;
 pub struct Placing<'a> {
     /// Number of processes.
     pub ranks: u32,
-    /// The job's hosts, in the order of their selection: enough for all processes.
+    /// The job's hosts, in the order of their selection: distinct, and enough for all processes.
     pub hosts: &'a [u32],
     /// Most processes on each host.
     pub slots: u32,
@@ -73,35 +76,32 @@ impl MappingPolicy for Greedy {
                 with[to].push((from, flow.rate));
             }
         }
-        let mut places: Vec<Option<usize>> = vec![None; ranks];
-        let mut left = vec![placing.slots.max(1); placing.hosts.len()];
+        let totals = with
+            .iter()
+            .map(|partners| partners.iter().map(|(_, rate)| *rate).sum());
+        let totals: Vec<u64> = totals.collect();
         // Traffic of each process with placed ones.
         let mut drawn = vec![0_u64; ranks];
-        for _ in 0..ranks {
-            let waiting = (0..ranks).filter(|rank| places[*rank].is_none());
-            let total = |rank: &usize| with[*rank].iter().map(|(_, rate)| *rate).sum::<u64>();
-            let next =
-                waiting.max_by_key(|rank| (drawn[*rank], total(rank), std::cmp::Reverse(*rank)));
-            let Some(rank) = next else {
-                break;
-            };
-            let cost = |host: usize| {
-                let partners = with[rank].iter();
-                let placed = partners.filter_map(|(other, rate)| Some((places[*other]?, rate)));
-                let costs = placed.map(|(other, rate)| {
-                    let [here, there] = [host, other].map(|at| placing.hosts[at]);
-                    u128::from(*rate) * u128::from(distance(placing.topology, here, there))
-                });
-                costs.sum::<u128>()
-            };
-            let open = (0..left.len()).filter(|host| left[*host] > 0);
-            let Some(host) = open.min_by_key(|host| (cost(*host), *host)) else {
+        let mut waiting: BTreeSet<(u64, u64, Reverse<usize>)> = (0..ranks)
+            .map(|rank| (0, totals[rank], Reverse(rank)))
+            .collect();
+        let mut places: Vec<Option<usize>> = vec![None; ranks];
+        let mut open = OpenHosts::of(placing);
+        while let Some((_, _, Reverse(rank))) = waiting.pop_last() {
+            let partners = with[rank].iter();
+            let placed = partners.filter_map(|(other, rate)| Some((places[*other]?, *rate)));
+            let Some(host) = open.nearest(placed) else {
                 break;
             };
             places[rank] = Some(host);
-            left[host] -= 1;
+            open.take(host);
             for (other, rate) in &with[rank] {
-                drawn[*other] = drawn[*other].saturating_add(*rate);
+                let more = drawn[*other].saturating_add(*rate);
+                let key = |drawn| (drawn, totals[*other], Reverse(*other));
+                if waiting.remove(&key(drawn[*other])) {
+                    waiting.insert(key(more));
+                }
+                drawn[*other] = more;
             }
         }
         let host = |place: Option<usize>| placing.hosts[place.unwrap_or(0)];
@@ -109,23 +109,150 @@ impl MappingPolicy for Greedy {
     }
 }
 
-/// Returns the distance of hosts: on one host, below one switch, or further.
-fn distance(topology: &Topology, one: u32, other: u32) -> u32 {
-    match (
-        one == other,
-        topology.switch_of(one) == topology.switch_of(other),
-    ) {
-        (true, _) => 0,
-        (_, true) => 1,
-        _ => 3,
+/// Switches that traffic crosses within a switch, and to another one, as weights of its rate.
+const WITHIN_SWITCH: u128 = 1;
+const BEYOND_SWITCH: u128 = 3;
+
+/// Hosts with free slots, by their positions among the job's hosts.
+struct OpenHosts {
+    /// Free slots.
+    left: Vec<u32>,
+    switches: Vec<u32>,
+    all: BTreeSet<usize>,
+    by_switch: BTreeMap<u32, BTreeSet<usize>>,
+}
+
+impl OpenHosts {
+    fn of(placing: Placing<'_>) -> Self {
+        let hosts = placing.hosts.iter();
+        let switches: Vec<u32> = hosts
+            .map(|host| placing.topology.switch_of(*host))
+            .collect();
+        let mut by_switch: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+        for (host, switch) in switches.iter().enumerate() {
+            by_switch.entry(*switch).or_default().insert(host);
+        }
+        Self {
+            left: vec![placing.slots.max(1); switches.len()],
+            all: (0..switches.len()).collect(),
+            switches,
+            by_switch,
+        }
+    }
+
+    /// Returns the host, the first of several, from which traffic to these hosts crosses the fewest switches; `None` if all are full. Hosts without a partner differ only
+    /// by their switch, so the first one of each partner's switch and the first one of all are enough.
+    fn nearest(&self, placed: impl Iterator<Item = (usize, u64)>) -> Option<usize> {
+        let mut total = 0;
+        let mut on_host: BTreeMap<usize, u128> = BTreeMap::new();
+        let mut on_switch: BTreeMap<u32, u128> = BTreeMap::new();
+        for (host, rate) in placed {
+            let rate = u128::from(rate);
+            total += rate * BEYOND_SWITCH;
+            *on_host.entry(host).or_default() += rate * WITHIN_SWITCH;
+            *on_switch.entry(self.switches[host]).or_default() +=
+                rate * (BEYOND_SWITCH - WITHIN_SWITCH);
+        }
+        let cost = |host: &usize| {
+            let near = on_switch.get(&self.switches[*host]).copied().unwrap_or(0);
+            total - near - on_host.get(host).copied().unwrap_or(0)
+        };
+        let partners = on_host.keys().copied().filter(|host| self.left[*host] > 0);
+        let switches = on_switch.keys().filter_map(|it| self.by_switch.get(it));
+        let firsts = switches
+            .chain([&self.all])
+            .filter_map(|hosts| hosts.first().copied());
+        partners
+            .chain(firsts)
+            .min_by_key(|host| (cost(host), *host))
+    }
+
+    /// Takes a slot.
+    fn take(&mut self, host: usize) {
+        self.left[host] -= 1;
+        if self.left[host] == 0 {
+            self.all.remove(&host);
+            if let Some(hosts) = self.by_switch.get_mut(&self.switches[host]) {
+                hosts.remove(&host);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::job::RankFlow;
     use crate::shapes::two_levels;
+
+    /// Places each next process by comparing all of them, and all hosts, as the reference.
+    fn compared(placing: Placing<'_>) -> Vec<u32> {
+        let ranks = placing.ranks as usize;
+        let mut with: Vec<Vec<(usize, u64)>> = vec![Vec::new(); ranks];
+        for flow in &placing.traffic.flows {
+            with[flow.from as usize].push((flow.to as usize, flow.rate));
+            with[flow.to as usize].push((flow.from as usize, flow.rate));
+        }
+        let mut places: Vec<Option<usize>> = vec![None; ranks];
+        let mut left = vec![placing.slots; placing.hosts.len()];
+        let mut drawn = vec![0_u64; ranks];
+        for _ in 0..ranks {
+            let waiting = (0..ranks).filter(|rank| places[*rank].is_none());
+            let total = |rank: usize| with[rank].iter().map(|(_, rate)| *rate).sum::<u64>();
+            let key = |rank: &usize| (drawn[*rank], total(*rank), Reverse(*rank));
+            let rank = waiting.max_by_key(key).unwrap();
+            let cost = |host: usize| {
+                let placed = with[rank].iter();
+                let placed = placed.filter_map(|(other, rate)| Some((places[*other]?, rate)));
+                let costs = placed.map(|(other, rate)| {
+                    let [here, there] = [host, other].map(|at| placing.hosts[at]);
+                    rate * distance(placing.topology, here, there)
+                });
+                costs.sum::<u64>()
+            };
+            let open = (0..left.len()).filter(|host| left[*host] > 0);
+            let host = open.min_by_key(|host| (cost(*host), *host)).unwrap();
+            places[rank] = Some(host);
+            left[host] -= 1;
+            for (other, rate) in &with[rank] {
+                drawn[*other] += *rate;
+            }
+        }
+        let host = |place: Option<usize>| placing.hosts[place.unwrap()];
+        places.into_iter().map(host).collect()
+    }
+
+    /// On one host, below one switch, or further.
+    fn distance(topology: &Topology, one: u32, other: u32) -> u64 {
+        let switch = |host| topology.switch_of(host);
+        match (one == other, switch(one) == switch(other)) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => 3,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn greedy_places_as_by_comparing_all(
+            hosts in Just((0..8).collect::<Vec<u32>>()).prop_shuffle(),
+            few in 1..9_usize,
+            slots in 1..4_u32,
+            less in 0..8_u32,
+            flows in prop::collection::vec((any::<u32>(), any::<u32>(), 0..4_u64), 0..60),
+        ) {
+            let topology = two_levels();
+            let hosts = &hosts[..few];
+            let ranks = (few as u32 * slots).saturating_sub(less).max(1);
+            let flows = flows.into_iter();
+            let flows = flows.map(|(from, to, rate)| RankFlow { from: from % ranks, to: to % ranks, rate });
+            let traffic = JobTraffic { flows: flows.collect() };
+            let placing = Placing { ranks, hosts, slots, traffic: &traffic, topology: &topology };
+            prop_assert_eq!(Greedy.place(placing), compared(placing));
+        }
+    }
 
     #[test]
     fn mappings_place_as_they_say() {

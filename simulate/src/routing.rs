@@ -2,17 +2,17 @@
 //!
 //! Used by the simulation when a job's processes are placed. A policy gets the placement, the traffic, and the current load of links.
 
+/// Routes of a job's flows.
+mod ways;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use belljar_fabric::{Direction, LinkId, Paths, Routes, Routing, RoutingError, Topology, headers};
 
 use crate::job::JobTraffic;
 use crate::load::Loads;
 use crate::memory::Memory;
-
-/// A route, by its links as numbered by [`Loads`].
-pub type Way = Arc<[u32]>;
+pub use ways::Ways;
 
 /// A job whose flows are to be routed.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,8 @@ pub struct Placed<'a> {
 
 /// Routes flows. Implement it for a custom policy.
 pub trait Router: Memory {
-    /// Returns the route of each flow of the job's traffic, in their order; empty within a host.
-    fn route(&mut self, placed: Placed<'_>) -> Vec<Way>;
+    /// Returns the route of each flow of the job's traffic; empty within a host.
+    fn route(&mut self, placed: Placed<'_>) -> Ways;
 }
 
 /// Routes like runs and replays, by the fabric's own rules. Adaptive rules use the links' loads in place of queues, including the job's flows that were routed
@@ -39,11 +39,9 @@ pub trait Router: Memory {
 pub struct Fabric {
     paths: Paths,
     looks_at_load: bool,
-    known: BTreeMap<(u32, u32), Way>,
+    /// The latest route.
+    way: Vec<u32>,
 }
-
-/// Most cached routes.
-const REMEMBERED: usize = 1 << 20;
 
 impl Fabric {
     /// Creates a router with these rules.
@@ -54,54 +52,47 @@ impl Fabric {
         Ok(Self {
             paths: Paths::new(topology, routes)?,
             looks_at_load: routes.routing.looks_at_load(),
-            known: BTreeMap::new(),
+            way: Vec::new(),
         })
     }
 
+    /// Returns the route of a pair. Routes are not cached: a cache of all pairs that a large machine uses is slower than the search.
     fn between(
         &mut self,
         topology: &Topology,
-        from: u32,
-        to: u32,
+        (from, to): (u32, u32),
         salt: u64,
         load: &dyn Fn(u32) -> u64,
-    ) -> Way {
-        if !self.looks_at_load
-            && let Some(way) = self.known.get(&(from, to))
-        {
-            return Arc::clone(way);
-        }
+    ) -> &[u32] {
         let load = |link: LinkId, direction: Direction| load(number(link, direction));
         let frame = headers(from, to);
         let path = self.paths.between(topology, from, to, &frame, salt, &load);
-        let way: Way = path
-            .into_iter()
-            .map(|(link, direction)| number(link, direction))
-            .collect();
-        if !self.looks_at_load && self.known.len() < REMEMBERED {
-            self.known.insert((from, to), Arc::clone(&way));
-        }
-        way
+        let links = path.into_iter();
+        self.way.clear();
+        self.way
+            .extend(links.map(|(link, direction)| number(link, direction)));
+        &self.way
     }
 }
 
-/// The cache needs no saving, as it is recomputed.
 impl Memory for Fabric {}
 
 impl Router for Fabric {
-    fn route(&mut self, placed: Placed<'_>) -> Vec<Way> {
+    fn route(&mut self, placed: Placed<'_>) -> Ways {
+        let flows = &placed.traffic.flows;
         let mut own: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut ways = Vec::with_capacity(placed.traffic.flows.len());
-        for (salt, flow) in (0..).zip(&placed.traffic.flows) {
-            let pair = [flow.from, flow.to].map(|rank| placed.places[rank as usize]);
+        let mut ways = Ways::new(flows.len());
+        for (number, flow) in flows.iter().enumerate() {
+            let host = |rank: u32| placed.places[rank as usize];
+            let pair = (host(flow.from), host(flow.to));
             let load = |link| placed.loads.of(link) + own.get(&link).copied().unwrap_or(0);
-            let way = self.between(placed.topology, pair[0], pair[1], salt, &load);
+            let salt = number as u64;
+            ways.set(number, self.between(placed.topology, pair, salt, &load));
             if self.looks_at_load {
-                for link in way.iter() {
+                for link in ways.of(number) {
                     *own.entry(*link).or_default() += flow.rate;
                 }
             }
-            ways.push(way);
         }
         ways
     }
@@ -140,30 +131,35 @@ impl Greedy {
 impl Memory for Greedy {}
 
 impl Router for Greedy {
-    fn route(&mut self, placed: Placed<'_>) -> Vec<Way> {
+    fn route(&mut self, placed: Placed<'_>) -> Ways {
         let flows = &placed.traffic.flows;
         let mut order: Vec<usize> = (0..flows.len()).collect();
         order.sort_by_key(|flow| std::cmp::Reverse(flows[*flow].rate));
         let mut own: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut ways: Vec<Way> = vec![Arc::from([]); flows.len()];
+        let mut ways = Ways::new(flows.len());
         for at in order {
             let flow = flows[at];
-            let [from, to] = [flow.from, flow.to].map(|rank| placed.places[rank as usize]);
-            let busiest = |way: &Way| {
+            let host = |rank: u32| placed.places[rank as usize];
+            let pair = (host(flow.from), host(flow.to));
+            let busiest = |way: &[u32]| {
                 let shares = way.iter().map(|link| {
                     let load = placed.loads.of(*link) + own.get(link).copied().unwrap_or(0);
                     (load + flow.rate) as f64 / placed.loads.capacity(*link).max(1) as f64
                 });
                 shares.fold(0.0, f64::max)
             };
-            let tried = self.several.iter_mut();
-            let tried = tried.map(|router| router.between(placed.topology, from, to, 0, &|_| 0));
-            let way = tried.min_by(|one, other| busiest(one).total_cmp(&busiest(other)));
-            let way = way.unwrap_or_else(|| Arc::from([]));
-            for link in way.iter() {
+            let mut least: Option<f64> = None;
+            for router in &mut self.several {
+                let way = router.between(placed.topology, pair, 0, &|_| 0);
+                let share = busiest(way);
+                if least.is_none_or(|least| share.total_cmp(&least).is_lt()) {
+                    least = Some(share);
+                    ways.set(at, way);
+                }
+            }
+            for link in ways.of(at) {
                 *own.entry(*link).or_default() += flow.rate;
             }
-            ways[at] = way;
         }
         ways
     }
@@ -198,7 +194,7 @@ mod tests {
             loads: &loads,
             topology: &topology,
         });
-        for way in &ways {
+        for way in ways.iter() {
             // Up, up, down, down.
             assert_eq!(way.len(), 4);
             for link in way.iter() {
@@ -243,6 +239,6 @@ mod tests {
             loads: &loads,
             topology: &topology,
         });
-        assert_eq!(ways[0].len(), 0);
+        assert!(ways.of(0).is_empty());
     }
 }

@@ -3,8 +3,12 @@
 //! Schedulers know the ends of running jobs from their users' estimates. Jobs wait in the order of priority, and of arrival for equal priorities. Used by the simulation
 //! whenever a job has arrived or ended.
 
+/// Number of free hosts over time.
+mod profile;
+
 use crate::job::Nanos;
 use crate::memory::Memory;
+use profile::FreeHostProfile;
 
 /// A waiting job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,65 +152,6 @@ impl Scheduler for Conservative {
             }
         }
         started
-    }
-}
-
-/// Number of free hosts from each time on.
-struct FreeHostProfile(Vec<(Nanos, u32)>);
-
-impl FreeHostProfile {
-    fn of(queue: Queue<'_>) -> Self {
-        let mut ends: Vec<Running> = queue.running.to_vec();
-        ends.sort_unstable_by_key(|job| job.ends);
-        let mut steps = vec![(queue.now, queue.free)];
-        for job in ends {
-            let (last, free) = steps[steps.len() - 1];
-            // Overdue jobs may end at once.
-            let ends = job.ends.max(queue.now);
-            match last == ends {
-                true => *steps.last_mut().unwrap_or(&mut (0, 0)) = (last, free + job.hosts),
-                false => steps.push((ends, free + job.hosts)),
-            }
-        }
-        Self(steps)
-    }
-
-    fn free_now(&self) -> u32 {
-        self.0.first().map_or(0, |(_, free)| *free)
-    }
-
-    /// Returns the earliest time at which a job can begin and has its hosts for its duration; `None` if never.
-    fn first(&self, job: &WaitingJob) -> Option<Nanos> {
-        let mut from: Option<Nanos> = None;
-        for (time, free) in &self.0 {
-            if let Some(began) = from
-                && *time >= began.saturating_add(job.estimate)
-            {
-                break;
-            }
-            from = match *free >= job.hosts {
-                true => from.or(Some(*time)),
-                false => None,
-            };
-        }
-        from
-    }
-
-    /// Reserves hosts from a time on for a job's duration.
-    fn reserve(&mut self, at: Nanos, job: &WaitingJob) {
-        let ends = at.saturating_add(job.estimate);
-        for edge in [at, ends] {
-            let place = self.0.partition_point(|(time, _)| *time < edge);
-            let there = self.0.get(place).is_some_and(|(time, _)| *time == edge);
-            if !there && let Some((_, free)) = place.checked_sub(1).map(|before| self.0[before]) {
-                self.0.insert(place, (edge, free));
-            }
-        }
-        for (time, free) in &mut self.0 {
-            if (at..ends).contains(time) {
-                *free = free.saturating_sub(job.hosts);
-            }
-        }
     }
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Used by the simulation when a job starts. A policy may find none although enough are free; then the job continues to wait.
 
-use std::collections::BTreeMap;
-
 use belljar_fabric::Topology;
 use belljar_sim::{Random, decode, encode};
 
@@ -12,15 +10,22 @@ use crate::memory::Memory;
 /// The hosts, with the free ones marked.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    free: Vec<bool>,
+    /// A bit for each host, set if it is free.
+    free: Vec<u64>,
+    hosts: u32,
     count: u32,
 }
 
 impl Hosts {
     /// Creates this many hosts, all free.
     pub fn new(count: u32) -> Self {
+        let mut free = vec![u64::MAX; count.div_ceil(u64::BITS) as usize];
+        if let Some(last) = free.last_mut() {
+            *last >>= count.next_multiple_of(u64::BITS) - count;
+        }
         Self {
-            free: vec![true; count as usize],
+            free,
+            hosts: count,
             count,
         }
     }
@@ -32,10 +37,12 @@ impl Hosts {
 
     /// Returns the free hosts, in order.
     pub fn free(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..)
-            .zip(&self.free)
-            .filter(|(_, free)| **free)
-            .map(|(host, _)| host)
+        let words = (0..).step_by(u64::BITS as usize).zip(&self.free);
+        words.flat_map(|(first, word): (u32, &u64)| {
+            let rest = std::iter::successors(Some(*word), |left| Some(left & left.checked_sub(1)?));
+            let rest = rest.take_while(|left| *left != 0);
+            rest.map(move |left| first + left.trailing_zeros())
+        })
     }
 
     pub(crate) fn take(&mut self, hosts: &[u32]) {
@@ -47,11 +54,11 @@ impl Hosts {
     }
 
     fn set(&mut self, hosts: &[u32], free: bool) {
-        for host in hosts {
-            if let Some(own) = self.free.get_mut(*host as usize)
-                && *own != free
-            {
-                *own = free;
+        for host in hosts.iter().filter(|host| **host < self.hosts) {
+            let word = &mut self.free[(host / u64::BITS) as usize];
+            let bit = 1 << (host % u64::BITS);
+            if (*word & bit != 0) != free {
+                *word ^= bit;
                 self.count = if free { self.count + 1 } else { self.count - 1 };
             }
         }
@@ -146,32 +153,84 @@ impl Selection for TopologyAware {
         if hosts.count() < count {
             return None;
         }
-        let mut by_switch: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for host in hosts.free() {
-            by_switch
-                .entry(topology.switch_of(host))
-                .or_default()
-                .push(host);
-        }
+        let mut free: Vec<(u32, u32)> = hosts
+            .free()
+            .map(|host| (topology.switch_of(host), host))
+            .collect();
+        // Most topologies number hosts by switch already, for which a stable sort takes one pass.
+        free.sort_by_key(|(switch, _)| *switch);
+        let by_switch = free.chunk_by(|one, other| one.0 == other.0);
+        let own = |free: &[(u32, u32)]| -> Vec<u32> {
+            let first = free.iter().take(count as usize);
+            first.map(|(_, host)| *host).collect()
+        };
         let enough = by_switch
-            .values()
+            .clone()
             .filter(|free| free.len() >= count as usize);
         if let Some(tightest) = enough.min_by_key(|free| free.len()) {
-            return Some(tightest[..count as usize].to_vec());
+            return Some(own(tightest));
         }
-        let mut most: Vec<&Vec<u32>> = by_switch.values().collect();
+        let mut most: Vec<&[(u32, u32)]> = by_switch.collect();
         most.sort_by_key(|free| std::cmp::Reverse(free.len()));
-        let all = most.into_iter().flatten().copied();
-        Some(all.take(count as usize).collect())
+        Some(own(&most.concat()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use belljar_sim::Seed;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::shapes::two_levels;
+
+    proptest! {
+        #[test]
+        fn free_hosts_are_those_given_back(
+            count in 0..200_u32,
+            steps in prop::collection::vec((any::<bool>(), prop::collection::vec(0..220_u32, 0..80)), 0..20),
+        ) {
+            let mut hosts = Hosts::new(count);
+            let mut free: BTreeSet<u32> = (0..count).collect();
+            for (take, some) in steps {
+                match take {
+                    true => hosts.take(&some),
+                    false => hosts.give_back(&some),
+                }
+                for host in some.into_iter().filter(|host| *host < count) {
+                    match take {
+                        true => free.remove(&host),
+                        false => free.insert(host),
+                    };
+                }
+                prop_assert!(hosts.free().eq(free.iter().copied()));
+                prop_assert_eq!(hosts.count() as usize, free.len());
+            }
+        }
+
+        #[test]
+        fn hosts_of_few_switches_are_those_of_all_switches(taken in any::<u8>(), count in 0..9_u32) {
+            let topology = two_levels();
+            let mut hosts = Hosts::new(8);
+            let taken: Vec<u32> = (0..8).filter(|host| taken >> host & 1 == 1).collect();
+            hosts.take(&taken);
+            let mut by_switch: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+            for host in hosts.free() {
+                by_switch.entry(topology.switch_of(host)).or_default().push(host);
+            }
+            let mut most: Vec<&Vec<u32>> = by_switch.values().collect();
+            most.sort_by_key(|free| std::cmp::Reverse(free.len()));
+            let enough = by_switch.values().filter(|free| free.len() >= count as usize);
+            let all = match enough.min_by_key(|free| free.len()) {
+                Some(tightest) => tightest.clone(),
+                None => most.into_iter().flatten().copied().collect(),
+            };
+            let first = (hosts.count() >= count).then(|| all[..count as usize].to_vec());
+            prop_assert_eq!(TopologyAware.select(count, &hosts, &topology), first);
+        }
+    }
 
     #[test]
     fn policies_choose_as_they_say() {

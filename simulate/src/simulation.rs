@@ -10,7 +10,7 @@ mod progress;
 /// A simulation's state as plain values.
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_fabric::Topology;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Job, Nanos};
 use crate::load::{LinkUse, Load, Loads};
 use crate::mapping::{MappingPolicy, Placing};
-use crate::routing::{Placed, Router, Way};
+use crate::routing::{Placed, Router, Ways};
 use crate::scheduler::{Queue, Running, Scheduler, WaitingJob};
 use crate::selection::{Hosts, Selection};
 pub use progress::{AsLong, JobProgress, Next};
@@ -139,7 +139,7 @@ impl Machine<'_> {
 struct Under {
     hosts: Vec<u32>,
     estimated: Nanos,
-    ways: Vec<Way>,
+    ways: Ways,
 }
 
 /// Jobs that arrive, wait, run and end.
@@ -323,18 +323,19 @@ impl<'a> Simulation<'a> {
             running: &running,
             free: self.hosts.count(),
         });
-        let mut gone = Vec::new();
+        let mut gone = BTreeSet::new();
         for place in started {
             let Some(waiting) = self.waiting.get(place).copied() else {
                 continue;
             };
             if !gone.contains(&place) && self.begin(now, waiting, progress) {
-                gone.push(place);
+                gone.insert(place);
             }
         }
-        gone.sort_unstable();
-        for place in gone.into_iter().rev() {
-            self.waiting.remove(place);
+        if !gone.is_empty() {
+            let mut place = 0..;
+            self.waiting
+                .retain(|_| place.next().is_none_or(|place| !gone.contains(&place)));
         }
     }
 

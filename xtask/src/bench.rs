@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -74,6 +74,11 @@ pub(crate) struct BenchArguments {
     /// With `hosts` the default is 2.
     #[arg(long)]
     runs: Option<usize>,
+    /// Most seconds of each row of `engine` on each side.
+    ///
+    /// A row that takes longer is stopped, listed as skipped, and not run again.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    limit: u64,
 }
 
 /// A row: a workload, and a smaller one whose time is subtracted to exclude boot.
@@ -139,7 +144,8 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     if let Some((first, kernels)) = arguments.names.split_first()
         && first == "engine"
     {
-        return engine::run(runs, kernels, arguments.plot.clone());
+        let limit = Duration::from_secs(arguments.limit);
+        return engine::run(runs, kernels, arguments.plot.clone(), limit);
     }
     for name in &arguments.names {
         if !ROWS.iter().any(|row| row.name == name) {

@@ -60,6 +60,18 @@ fn found(slots: u32, tries: u32) -> Vec<Placement> {
     let each = || tried += 1;
     let found = search(&program, &calibration, &setting, effort, each).unwrap();
     assert_eq!(tried, Method::CONSTRUCTIVE + u64::from(tries));
+    for threads in [1, 2, 3, 16] {
+        let mut tried = 0;
+        let judge = Judge {
+            program: &program,
+            calibration: &calibration,
+            setting: &setting,
+            threads,
+        };
+        let again = judge.search(effort, &mut || tried += 1).unwrap();
+        assert_eq!(again, found, "{threads} threads");
+        assert_eq!(tried, Method::CONSTRUCTIVE + u64::from(tries));
+    }
     found
 }
 
@@ -107,6 +119,62 @@ fn a_search_repeats_and_annealing_makes_nothing_worse() {
     let best = placements.iter().map(|it| it.total_ps).min();
     let annealed = placements.iter().find(|it| it.method == Method::Annealing);
     assert_eq!(annealed.map(|it| it.total_ps), best);
+}
+
+/// The best duration of annealing with one turn after the other, as the reference.
+fn annealed_by_turns(from: &Placement, effort: Effort) -> (Vec<u32>, u64) {
+    let program = pairs(8);
+    let setting = setting(8);
+    let calibration = calibrate(&program, &setting).unwrap();
+    let traffic = Traffic::of(&program);
+    let latencies = Latencies::new(tree(8), &setting.network.paths().unwrap().1).unwrap();
+    let ground = Ground::new(&traffic, latencies, 8, effort.slots);
+    let mut random = Random::new(Seed(effort.seed), "placement", 0);
+    let mut now = (from.hosts.clone(), from.total_ps);
+    let mut best = now.clone();
+    for turn in 0..effort.tries {
+        let hosts = ground.swapped(&now.0, &mut random);
+        if hosts == now.0 {
+            continue;
+        }
+        let swapped = Setting {
+            hosts: hosts.clone(),
+            ..setting.clone()
+        };
+        let total_ps = replay(&program, &calibration, &swapped, || true)
+            .unwrap()
+            .total_ps;
+        let worse = total_ps.saturating_sub(now.1) as f64;
+        let heat = from.total_ps as f64 / 100.0 * f64::from(effort.tries - turn - 1)
+            / f64::from(effort.tries);
+        let chance = random.next_u64() as f64 / u64::MAX as f64;
+        if worse <= 0.0 || heat > 0.0 && chance < (-worse / heat).exp() {
+            now = (hosts, total_ps);
+        }
+        if now.1 < best.1 {
+            best = now.clone();
+        }
+    }
+    best
+}
+
+#[test]
+fn annealing_is_that_of_one_turn_after_the_other() {
+    for slots in [1, 2] {
+        let found = found(slots, 60);
+        let of = |annealed: bool| {
+            let mut all = found.iter();
+            all.find(|it| (it.method == Method::Annealing) == annealed)
+        };
+        let (annealed, best) = (of(true).unwrap(), of(false).unwrap());
+        let effort = Effort {
+            slots,
+            tries: 60,
+            seed: 7,
+        };
+        let expected = annealed_by_turns(best, effort);
+        assert_eq!((annealed.hosts.clone(), annealed.total_ps), expected);
+    }
 }
 
 #[test]

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::{JobOutcome, Simulation, Under};
 use crate::job::Nanos;
 use crate::load::{Load, LoadsState};
-use crate::routing::Way;
 use crate::selection::Hosts;
 
 /// The mutable state of a [`Simulation`].
@@ -96,7 +95,7 @@ impl Simulation<'_> {
             let under = Under {
                 hosts: outcome.hosts.clone(),
                 estimated: start.saturating_add(self.jobs[job].estimate),
-                ways: ways.into_iter().map(Way::from).collect(),
+                ways: ways.into_iter().collect(),
             };
             self.under.insert(job, under);
         }

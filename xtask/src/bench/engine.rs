@@ -6,11 +6,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use super::{Bench, median};
-use series::{MeasuredCommand, Seconds};
+use series::{MeasuredCommand, Seconds, Series, Side, SkippedStep};
 
 /// One row of commands after another, in one guest or on the bare processor.
 mod series;
@@ -111,7 +112,12 @@ struct Ratios {
 }
 
 /// Measures, prints and writes the tables.
-pub(super) fn run(runs: usize, names: &[String], plot: Option<PathBuf>) -> Result<()> {
+pub(super) fn run(
+    runs: usize,
+    names: &[String],
+    plot: Option<PathBuf>,
+    limit: Duration,
+) -> Result<()> {
     let bench = Bench::prepare()?;
     compile(&bench)?;
     let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
@@ -121,12 +127,22 @@ pub(super) fn run(runs: usize, names: &[String], plot: Option<PathBuf>) -> Resul
         bail!("there are no such rows; see KERNELS and PROGRAMS in xtask/src/bench/engine.rs");
     }
     let mut table = rows(&kernels, &programs);
+    let mut skipped = Vec::new();
     for run in 1..=runs {
         eprintln!("run {run} of {runs}");
-        measure(&bench, &kernels, &programs, &mut table)?;
+        measure(
+            &bench,
+            (&kernels, &programs),
+            limit,
+            &mut table,
+            &mut skipped,
+        )?;
     }
     table.iter().for_each(print);
     summarise(&table);
+    for SkippedStep { side, name, reason } in &skipped {
+        println!("skipped: {name} on {}: {reason}", side.name());
+    }
     if let Some(path) = plot {
         fs::write(&path, super::plot::svg(&points(&table)))
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -172,14 +188,22 @@ fn level(kernel: &BenchmarkKernel) -> &'static str {
     }
 }
 
-/// Measures everything once, on all three.
+/// Measures everything once, on all three. Rows that were skipped are not run again.
 fn measure(
     bench: &Bench,
-    kernels: &[&BenchmarkKernel],
-    programs: &[&Program],
+    (kernels, programs): (&[&BenchmarkKernel], &[&Program]),
+    limit: Duration,
     table: &mut [Ratios],
+    skipped: &mut Vec<SkippedStep>,
 ) -> Result<()> {
-    let bare = series::bare(bench, &kernels.iter().map(natively).collect::<Vec<_>>())?;
+    let series = |side, level| Series {
+        bench,
+        side,
+        level,
+        limit,
+    };
+    let natively: Vec<_> = kernels.iter().map(natively).collect();
+    let bare = series(Side::Bare, LEVELS[0]).run(&natively, skipped)?;
     let (mut ours, mut qemu) = (Seconds::new(), Seconds::new());
     for level in LEVELS {
         // Programs first: the first MPI launch on a node is the usual case of users'
@@ -193,17 +217,20 @@ fn measure(
             few.push(step(kernel.name, command(kernel, kernel.few)));
         }
         if !steps.is_empty() {
-            ours.extend(series::ours(bench, level, &steps)?);
-            qemu.extend(series::qemu(bench, level, &few)?);
+            ours.extend(series(Side::Belljar, level).run(&steps, skipped)?);
+            qemu.extend(series(Side::Qemu, level).run(&few, skipped)?);
         }
     }
     for row in table {
-        let mine = ours[row.name];
+        let Some(mine) = ours.get(row.name) else {
+            continue;
+        };
         row.native
             .extend(bare.get(row.name).map(|bare| mine / bare));
         let kernel = kernels.iter().find(|kernel| kernel.name == row.name);
         let more = kernel.map_or(1.0, |one| f64::from(one.repeats) / f64::from(one.few));
-        row.qemu.push(qemu[row.name] * more / mine);
+        row.qemu
+            .extend(qemu.get(row.name).map(|qemu| qemu * more / mine));
     }
     Ok(())
 }

@@ -25,9 +25,9 @@ impl Default for Bit {
     }
 }
 
-/// Reciprocals in 65536ths: the step of a probability after this number of bits.
-const RATES: [u32; SLOWEST as usize + 1] = {
-    let mut rates = [0; SLOWEST as usize + 1];
+/// Reciprocals in 65536ths: the step of a probability after this number of bits. The last one is not used; with it, an index needs no check.
+const RATES: [u32; SLOWEST as usize + 2] = {
+    let mut rates = [0; SLOWEST as usize + 2];
     let mut seen = 0;
     while seen < rates.len() {
         rates[seen] = 131_072 / (2 * seen as u32 + 3);
@@ -37,22 +37,28 @@ const RATES: [u32; SLOWEST as usize + 1] = {
 };
 
 impl Bit {
+    #[inline(always)]
     fn chance(self) -> u64 {
         u64::from(self.chance.clamp(32, u16::MAX - 31))
     }
 
-    #[inline]
+    #[inline(always)]
     fn learn(&mut self, bit: bool) {
         let target = if bit { 65_535 } else { 0 };
         let old = i64::from(self.chance);
-        let step = ((target - old) * i64::from(RATES[usize::from(self.seen)])) >> 16;
-        self.chance = (old + step).clamp(0, 65_535) as u16;
-        self.seen = (self.seen + 1).min(SLOWEST);
+        let rate = RATES[usize::from(self.seen) % RATES.len()];
+        // A rate is less than one, so the sum is between the old value and the target.
+        let step = ((target - old) * i64::from(rate)) >> 16;
+        self.chance = (old + step) as u16;
+        self.seen += u8::from(self.seen < SLOWEST);
     }
 }
 
 /// Writes bits, or reads them back.
 pub(crate) trait Coder {
+    /// True if input bits are written; otherwise they are ignored, and need not be found.
+    const WRITES: bool;
+
     /// Codes one bit under a probability, and adapts the probability.
     fn bit(&mut self, model: &mut Bit, bit: bool) -> bool;
 
@@ -77,14 +83,11 @@ impl Encoder {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn halve(&mut self, bit: bool, chance: u64) {
         let middle = self.low + ((self.high - self.low) >> 16) * chance;
-        if bit {
-            self.high = middle;
-        } else {
-            self.low = middle + 1;
-        }
+        // Selections instead of branches, as most bits are hard to predict.
+        (self.low, self.high) = select(bit, (self.low, middle), (middle + 1, self.high));
         while (self.low ^ self.high) >> 56 == 0 {
             self.bytes.push((self.high >> 56) as u8);
             self.low <<= 8;
@@ -105,8 +108,18 @@ impl Encoder {
     }
 }
 
+/// Returns the first pair for `true`, without a branch.
+#[inline(always)]
+fn select(first: bool, one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    let mask = u64::from(first).wrapping_neg();
+    let pick = |one: u64, other: u64| other ^ ((one ^ other) & mask);
+    (pick(one.0, other.0), pick(one.1, other.1))
+}
+
 impl Coder for Encoder {
-    #[inline]
+    const WRITES: bool = true;
+
+    #[inline(always)]
     fn bit(&mut self, model: &mut Bit, bit: bool) -> bool {
         self.halve(bit, model.chance());
         model.learn(bit);
@@ -150,15 +163,11 @@ impl<'a> Decoder<'a> {
         self.at = (self.at << 8) | u64::from(*next);
     }
 
-    #[inline]
+    #[inline(always)]
     fn halve(&mut self, chance: u64) -> bool {
         let middle = self.low + ((self.high - self.low) >> 16) * chance;
         let bit = self.at <= middle;
-        if bit {
-            self.high = middle;
-        } else {
-            self.low = middle + 1;
-        }
+        (self.low, self.high) = select(bit, (self.low, middle), (middle + 1, self.high));
         while (self.low ^ self.high) >> 56 == 0 {
             self.low <<= 8;
             self.high = (self.high << 8) | 0xff;
@@ -169,7 +178,9 @@ impl<'a> Decoder<'a> {
 }
 
 impl Coder for Decoder<'_> {
-    #[inline]
+    const WRITES: bool = false;
+
+    #[inline(always)]
     fn bit(&mut self, model: &mut Bit, _: bool) -> bool {
         let bit = self.halve(model.chance());
         model.learn(bit);
@@ -203,16 +214,17 @@ impl Default for Number {
 impl Number {
     /// Codes one number.
     pub(crate) fn code<C: Coder>(&mut self, coder: &mut C, value: u64) -> u64 {
-        let length = tree(coder, &mut self.lengths[..], 7, 64 - value.leading_zeros());
+        let length = tree::<7, 128, C>(coder, &mut self.lengths, 64 - value.leading_zeros());
         let length = length.min(64);
         if length < 2 {
             return u64::from(length);
         }
         let (mut node, mut got) = (1usize, 1u64);
         let adapting = LEADING.min(length - 1);
+        let leading = &mut self.leading[length as usize];
         for step in 1..=adapting {
             let bit = value >> (length - 1 - step) & 1 == 1;
-            let bit = coder.bit(&mut self.leading[length as usize][node], bit);
+            let bit = coder.bit(&mut leading[node % (1 << LEADING)], bit);
             node = (2 * node) | usize::from(bit);
             got = got << 1 | u64::from(bit);
         }
@@ -233,14 +245,20 @@ impl Number {
     }
 }
 
-/// Codes `depth` bits of `value`, highest first, each in the context of the bits before it. `bits` has `1 << depth` entries.
-pub(crate) fn tree<C: Coder>(coder: &mut C, bits: &mut [Bit], depth: u32, value: u32) -> u32 {
+/// Codes `DEPTH` bits of `value`, highest first, each in the context of the bits before it. `LENGTH` is `1 << DEPTH`.
+#[inline]
+pub(crate) fn tree<const DEPTH: u32, const LENGTH: usize, C: Coder>(
+    coder: &mut C,
+    bits: &mut [Bit; LENGTH],
+    value: u32,
+) -> u32 {
+    const { assert!(LENGTH == 1 << DEPTH) };
     let mut node = 1usize;
-    for position in (0..depth).rev() {
-        let bit = coder.bit(&mut bits[node], value >> position & 1 == 1);
+    for position in (0..DEPTH).rev() {
+        let bit = coder.bit(&mut bits[node % LENGTH], value >> position & 1 == 1);
         node = (2 * node) | usize::from(bit);
     }
-    node as u32 - (1 << depth)
+    node as u32 - (1 << DEPTH)
 }
 
 #[cfg(test)]

@@ -46,20 +46,45 @@ struct Recent {
     stride: u64,
 }
 
-/// The number that followed a context and a number.
+/// The number that followed a context and a number, in 16 bytes: the table is larger than the second-level cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Successor {
-    /// The chunk that it belongs to.
-    chunk: u32,
-    key: u64,
+    /// The key. Two of its bits select the slot, and are replaced by the number of correct predictions in a row, up to 3.
+    key_and_trust: u64,
     number: u64,
-    /// The number of correct predictions in a row.
-    trust: u8,
 }
 
+/// The lowest bits of a key that select a slot.
+const SLOT_SHIFT: u32 = 24;
+/// The bits of a key that are replaced.
+const TRUST_BITS: u64 = 3 << SLOT_SHIFT;
+
+impl Successor {
+    fn new(key: u64, number: u64, trust: u8) -> Self {
+        Self {
+            key_and_trust: key & !TRUST_BITS | u64::from(trust) << SLOT_SHIFT,
+            number,
+        }
+    }
+
+    fn trust(self) -> u8 {
+        (self.key_and_trust >> SLOT_SHIFT & 3) as u8
+    }
+
+    /// Returns the number for this key, which selects this slot.
+    fn guess(self, key: u64) -> Option<u64> {
+        let same = self.key_and_trust & !TRUST_BITS == key & !TRUST_BITS;
+        same.then_some(self.number)
+    }
+}
+
+/// The last numbers of a coarse context, in a ring.
 #[derive(Clone, Debug)]
 struct Coarse {
-    numbers: Vec<u64>,
+    numbers: [u64; 1 << COARSE_BITS],
+    /// The place of the latest number; those after it are older.
+    newest: usize,
+    count: usize,
     known: Bit,
     places: [Bit; 1 << COARSE_BITS],
     spelled: Number,
@@ -69,12 +94,45 @@ struct Coarse {
 impl Default for Coarse {
     fn default() -> Self {
         Self {
-            numbers: Vec::new(),
+            numbers: [0; 1 << COARSE_BITS],
+            newest: 0,
+            count: 0,
             known: Bit::default(),
             places: [Bit::default(); 1 << COARSE_BITS],
             spelled: Number::default(),
             last: 0,
         }
+    }
+}
+
+impl Coarse {
+    /// Returns the number of newer numbers than this one.
+    fn age(&self, value: u64) -> Option<usize> {
+        (0..self.count).find(|age| self.numbers[self.place(*age)] == value)
+    }
+
+    fn place(&self, age: usize) -> usize {
+        (self.newest + age) % self.numbers.len()
+    }
+
+    /// Makes the number of this age the newest, and returns it; `None` if there is none.
+    fn renew(&mut self, age: usize) -> Option<u64> {
+        if age >= self.count {
+            return None;
+        }
+        let number = self.numbers[self.place(age)];
+        for age in (1..=age).rev() {
+            self.numbers[self.place(age)] = self.numbers[self.place(age - 1)];
+        }
+        self.numbers[self.newest] = number;
+        Some(number)
+    }
+
+    /// Adds the newest number, and drops the oldest if there are too many.
+    fn add(&mut self, number: u64) {
+        self.newest = self.place(self.numbers.len() - 1);
+        self.numbers[self.newest] = number;
+        self.count = (self.count + 1).min(self.numbers.len());
     }
 }
 
@@ -123,6 +181,7 @@ impl Column {
             return;
         };
         self.chunk = chunk;
+        self.followers.fill(Successor::default());
         self.coarse.fill(None);
         self.follows = [[Bit::default(); 64]; 4];
         self.strides = [Bit::default(); 2];
@@ -137,7 +196,7 @@ impl Column {
 
     /// Codes one number in its context.
     pub(crate) fn code<C: Coder>(&mut self, coder: &mut C, context: Context, value: u64) -> u64 {
-        let fine = (context.fine >> 24) as usize & (self.recents.len() - 1);
+        let fine = (context.fine >> SLOT_SHIFT) as usize & (self.recents.len() - 1);
         let recent = &mut self.recents[fine];
         if recent.chunk != self.chunk || recent.key != context.fine {
             *recent = Recent {
@@ -147,28 +206,20 @@ impl Column {
             };
         }
         let follow_key = mix(context.fine, context.before);
-        let follow = (follow_key >> 24) as usize & (self.followers.len() - 1);
-        let mut follower = self.followers[follow];
-        if follower.chunk != self.chunk {
-            follower = Successor::default();
-        }
+        let follow = (follow_key >> SLOT_SHIFT) as usize & (self.followers.len() - 1);
+        let follower = self.followers[follow];
         let recent = self.recents[fine];
-        let guess = (follower.key == follow_key).then_some(follower.number);
-        let (value, known) = match self.code_guess(coder, guess, follower.trust, &recent, value) {
+        let guess = follower.guess(follow_key);
+        let (value, known) = match self.code_guess(coder, guess, follower.trust(), &recent, value) {
             Some(value) => (value, true),
             None => self.code_other(coder, context, guess, &recent, value),
         };
         let trust = if guess == Some(value) {
-            (follower.trust + 1).min(3)
+            (follower.trust() + 1).min(3)
         } else {
             0
         };
-        self.followers[follow] = Successor {
-            chunk: self.chunk,
-            key: follow_key,
-            number: value,
-            trust,
-        };
+        self.followers[follow] = Successor::new(follow_key, value, trust);
         remember(&mut self.recents[fine], value, known);
         value
     }
@@ -204,7 +255,8 @@ impl Column {
             left += 1;
         }
         if left > 0 {
-            let place = candidates[..left].iter().position(|it| *it == value);
+            let position = || candidates[..left].iter().position(|it| *it == value);
+            let place = if C::WRITES { position() } else { None };
             let model = &mut self.hits[left][usize::from(recent.hits & 31)];
             if coder.bit(model, place.is_some()) {
                 let place = place.unwrap_or(0);
@@ -233,16 +285,16 @@ impl Column {
         recent: &Recent,
         value: u64,
     ) -> u64 {
-        let slot = (context.coarse >> 24) as usize & ((1 << COARSE_TABLE_BITS) - 1);
+        let slot = (context.coarse >> SLOT_SHIFT) as usize & ((1 << COARSE_TABLE_BITS) - 1);
         let coarse = self.coarse[slot].get_or_insert_default();
-        let place = coarse.numbers.iter().position(|it| *it == value);
-        if coder.bit(&mut coarse.known, place.is_some()) {
-            let place = place.unwrap_or(0) as u32;
-            let place = tree(coder, &mut coarse.places, COARSE_BITS, place) as usize;
-            // An invalid place, in a damaged file. Any number will do.
-            let place = place.min(coarse.numbers.len().saturating_sub(1));
-            if let Some(number) = coarse.numbers.get(place).copied() {
-                coarse.numbers[..=place].rotate_right(1);
+        let age = if C::WRITES { coarse.age(value) } else { None };
+        if coder.bit(&mut coarse.known, age.is_some()) {
+            const LENGTH: usize = 1 << COARSE_BITS;
+            let age = age.unwrap_or(0) as u32;
+            let age = tree::<COARSE_BITS, LENGTH, C>(coder, &mut coarse.places, age) as usize;
+            // An invalid age, in a damaged file. Any number will do.
+            let age = age.min(coarse.count.saturating_sub(1));
+            if let Some(number) = coarse.renew(age) {
                 coarse.last = number;
                 return number;
             }
@@ -255,16 +307,14 @@ impl Column {
         let difference = value.wrapping_sub(base).cast_signed();
         let difference = coarse.spelled.code_signed(coder, difference);
         let value = base.wrapping_add(difference.cast_unsigned());
-        if coarse.numbers.len() == 1 << COARSE_BITS {
-            coarse.numbers.pop();
-        }
-        coarse.numbers.insert(0, value);
+        coarse.add(value);
         coarse.last = value;
         value
     }
 }
 
 fn remember(recent: &mut Recent, value: u64, known: bool) {
+    const LAST: usize = FINE - 1;
     let count = usize::from(recent.count);
     recent.hits = recent.hits << 1 | u8::from(known);
     if count > 0 {
@@ -275,6 +325,10 @@ fn remember(recent: &mut Recent, value: u64, known: bool) {
         recent.count = (recent.count + 1).min(FINE as u8);
         usize::from(recent.count) - 1
     });
-    recent.numbers[place] = value;
-    recent.numbers[..=place].rotate_right(1);
+    // The longest move is the most frequent one, and has a fixed length.
+    match place {
+        LAST => recent.numbers.copy_within(..LAST, 1),
+        _ => recent.numbers.copy_within(..place, 1),
+    }
+    recent.numbers[0] = value;
 }

@@ -11,6 +11,8 @@
 mod bare;
 /// Host code as text that does not depend on addresses.
 mod listing;
+/// Sizes and digests of all forms' host code.
+mod pinned;
 /// The samples: short blocks that are typical of guests.
 mod samples;
 

@@ -2,7 +2,8 @@
 //! host's time of each.
 //!
 //! A guest boots once for all rows of its level, and marks on its console show the start
-//! and end of each, as boots differ from each other by as much as a kernel takes.
+//! and end of each, as boots differ from each other by as much as a kernel takes. A row that
+//! exceeds its limit of host time ends the guest, and another one runs the rows after it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,10 +19,11 @@ use super::super::qemu::{GuestConnection, Machine};
 
 /// Interval of reading a console, which bounds the error of a time.
 const LOOK: Duration = Duration::from_micros(200);
-/// Longer than any series: a longer silence means a hang.
-const SILENCE: Duration = Duration::from_secs(600);
+/// Limit on a boot, and on the end after the last row.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const BEGIN: &str = "belljar-bench begin ";
 const END: &str = "belljar-bench end ";
+const FAILED: &str = "belljar-bench failed ";
 
 /// Seconds of host time by the name of a row.
 pub(super) type Seconds = BTreeMap<&'static str, f64>;
@@ -34,28 +36,170 @@ pub(super) struct MeasuredCommand {
     pub command: String,
 }
 
+/// A row without a time on one side.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SkippedStep {
+    pub side: Side,
+    pub name: &'static str,
+    pub reason: String,
+}
+
+/// The place where commands run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Bare,
+    Belljar,
+    Qemu,
+}
+
+impl Side {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare processor",
+            Self::Belljar => "Belljar",
+            Self::Qemu => "QEMU",
+        }
+    }
+}
+
+/// A side with its guests' level, and each row's limit of host time.
+#[derive(Clone, Copy)]
+pub(super) struct Series<'a> {
+    pub bench: &'a Bench,
+    pub side: Side,
+    /// Ignored on the bare processor.
+    pub level: &'static str,
+    pub limit: Duration,
+}
+
+impl Series<'_> {
+    /// Times of `steps`; steps without a time are added to `skipped`, whose steps are not run again.
+    pub(super) fn run(
+        self,
+        steps: &[MeasuredCommand],
+        skipped: &mut Vec<SkippedStep>,
+    ) -> Result<Seconds> {
+        let known = |step: &&MeasuredCommand| {
+            let same = |it: &SkippedStep| it.side == self.side && it.name == step.name;
+            !skipped.iter().any(same)
+        };
+        let mut left: Vec<MeasuredCommand> = steps.iter().filter(known).cloned().collect();
+        let mut seconds = Seconds::new();
+        while !left.is_empty() {
+            let (command, console) = self.command(&left)?;
+            let followed = self.follow(command, &console)?;
+            let mut done = 0;
+            for step in &left {
+                let skip = |reason| SkippedStep {
+                    side: self.side,
+                    name: step.name,
+                    reason,
+                };
+                match followed.outcome(step.name) {
+                    StepOutcome::Took(took) => {
+                        seconds.insert(step.name, took);
+                    }
+                    StepOutcome::Failed => skipped.push(skip("it failed".to_owned())),
+                    StepOutcome::Stopped => {
+                        let limit = self.limit.as_secs();
+                        skipped.push(skip(format!("it takes more than {limit} s")));
+                    }
+                    StepOutcome::NotBegun => break,
+                }
+                done += 1;
+            }
+            if done == 0 {
+                let side = self.side.name();
+                bail!("{side}: no row began:\n{}", followed.text);
+            }
+            left.drain(..done);
+        }
+        Ok(seconds)
+    }
+
+    /// The command that runs `steps`, and the file of its marks.
+    fn command(self, steps: &[MeasuredCommand]) -> Result<(Command, PathBuf)> {
+        match self.side {
+            Side::Bare => bare(self.bench, steps),
+            Side::Belljar => ours(self.bench, self.level, steps),
+            Side::Qemu => qemu(self.bench, self.level, steps),
+        }
+    }
+
+    /// Runs `command`, and detects the start and end of each step on `console`. A step over its
+    /// limit ends the command.
+    fn follow(self, mut command: Command, console: &Path) -> Result<Marks> {
+        let errors = self.bench.folder.join("errors.log");
+        let child = command
+            .stdin(Stdio::null())
+            .stderr(File::create(&errors)?)
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        let mut child = Owned(child);
+        let mut marks = Marks::new(self.side);
+        let ended = loop {
+            let ended = child.0.try_wait()?;
+            marks.look(console)?;
+            if ended.is_some() {
+                break ended;
+            }
+            let limit = if marks.running.is_some() {
+                self.limit
+            } else {
+                BOOT_LIMIT
+            };
+            if marks.latest.elapsed() > limit {
+                break None;
+            }
+            std::thread::sleep(LOOK);
+        };
+        let stopped = ended.is_none() && marks.running.is_some();
+        if !stopped && !ended.is_some_and(|status| status.success()) {
+            let errors = fs::read_to_string(&errors)?;
+            bail!(
+                "{command:?} failed:\n{errors}\nThe console says:\n{}",
+                marks.text
+            );
+        }
+        Ok(marks)
+    }
+}
+
 /// A script that runs all of `steps` and marks each on its standard output.
 fn script(steps: &[MeasuredCommand]) -> String {
     let step = |MeasuredCommand { name, command }: &MeasuredCommand| {
-        format!("echo '{BEGIN}{name}'\n{command} >/dev/null || exit 1\necho '{END}{name}'\n")
+        format!(
+            "echo '{BEGIN}{name}'\n\
+             if {command} >/dev/null; then echo '{END}{name}'; else echo '{FAILED}{name}'; fi\n"
+        )
     };
     steps.iter().map(step).collect()
 }
 
-/// Times of `steps` on the bare processor, run in `folder`.
-pub(super) fn bare(bench: &Bench, steps: &[MeasuredCommand]) -> Result<Seconds> {
+/// The same, for a shell that ends its step when it is ended itself.
+fn ending_script(steps: &[MeasuredCommand]) -> String {
+    let waiting = |step: &MeasuredCommand| {
+        let command = format!("{{ {} >/dev/null & child=$!; wait $child; }}", step.command);
+        MeasuredCommand { command, ..*step }
+    };
+    let steps: Vec<_> = steps.iter().map(waiting).collect();
+    format!("trap 'kill -KILL $child; exit 1' TERM\n{}", script(&steps))
+}
+
+/// Runs `steps` on the bare processor.
+fn bare(bench: &Bench, steps: &[MeasuredCommand]) -> Result<(Command, PathBuf)> {
     let console = bench.folder.join("bare.log");
     let output = File::create(&console)?;
     let mut shell = Command::new("sh");
     shell
-        .args(["-c", &script(steps)])
+        .args(["-c", &ending_script(steps)])
         .current_dir(&bench.folder)
         .stdout(output);
-    follow(bench, shell, &console, steps)
+    Ok((shell, console))
 }
 
-/// Times of `steps` in a guest of Belljar.
-pub(super) fn ours(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Result<Seconds> {
+/// Runs `steps` in a guest of Belljar.
+fn ours(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Result<(Command, PathBuf)> {
     let scenario = write_scenario(bench, level, steps)?;
     let out = bench.fresh_out();
     let mut run = Command::new(&bench.belljar);
@@ -63,11 +207,11 @@ pub(super) fn ours(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Res
     run.arg("--out").arg(&out).stdout(Stdio::null());
     // A run's directory gets its final name when the run is complete.
     let output = out.with_extension("incomplete").join("stdout");
-    follow(bench, run, &output, steps)
+    Ok((run, output))
 }
 
-/// Times of `steps` in a guest of QEMU's.
-pub(super) fn qemu(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Result<Seconds> {
+/// Runs `steps` in a guest of QEMU's.
+fn qemu(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Result<(Command, PathBuf)> {
     let disk = bench.run_disk(&write_scenario(bench, level, steps)?)?;
     let console = bench.folder.join("qemu.log");
     File::create(&console)?;
@@ -82,7 +226,7 @@ pub(super) fn qemu(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Res
     };
     let mut command = machine.command();
     command.stdout(Stdio::null());
-    follow(bench, command, &console, steps)
+    Ok((command, console))
 }
 
 fn write_scenario(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Result<PathBuf> {
@@ -100,73 +244,67 @@ fn write_scenario(bench: &Bench, level: &str, steps: &[MeasuredCommand]) -> Resu
     Ok(path)
 }
 
-/// Runs `command`, and detects the start and end of each of `steps` on `console`.
-fn follow(
-    bench: &Bench,
-    mut command: Command,
-    console: &Path,
-    steps: &[MeasuredCommand],
-) -> Result<Seconds> {
-    let errors = bench.folder.join("errors.log");
-    let child = command
-        .stdin(Stdio::null())
-        .stderr(File::create(&errors)?)
-        .spawn()
-        .with_context(|| format!("cannot start {command:?}"))?;
-    let mut child = Owned(child);
-    let mut marks = Marks::default();
-    let ended = loop {
-        let ended = child.0.try_wait()?;
-        marks.look(console)?;
-        if ended.is_some() || marks.heard.elapsed() > SILENCE {
-            break ended;
-        }
-        std::thread::sleep(LOOK);
-    };
-    if !ended.is_some_and(|status| status.success()) {
-        let errors = fs::read_to_string(&errors)?;
-        bail!(
-            "{command:?} failed:\n{errors}\nThe console says:\n{}",
-            marks.text
-        );
-    }
-    steps.iter().map(|step| marks.time_of(step.name)).collect()
-}
-
 /// A child that ends with its owner.
 struct Owned(Child);
 
+/// Time for a child to end its own children.
+const GRACE: Duration = Duration::from_secs(5);
+
 impl Drop for Owned {
     fn drop(&mut self) {
+        let ended = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
+        if ended(&mut self.0) {
+            return;
+        }
+        let pid = self.0.id().to_string();
+        let _ = Command::new("kill").args(["-TERM", &pid]).status();
+        let began = Instant::now();
+        while !ended(&mut self.0) && began.elapsed() < GRACE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
+/// The end of a step, as its marks show it.
+#[derive(Debug, PartialEq)]
+enum StepOutcome {
+    /// In seconds.
+    Took(f64),
+    Failed,
+    Stopped,
+    NotBegun,
+}
+
 /// Marks on a console, with their times.
 struct Marks {
+    side: Side,
     /// The console's file, once it exists; it may be renamed meanwhile.
     file: Option<File>,
     text: String,
     /// Length of the examined text.
     seen: usize,
-    heard: Instant,
+    /// The time of the latest mark, or of the start.
+    latest: Instant,
+    /// The step that has begun and not ended.
+    running: Option<String>,
     times: BTreeMap<String, Instant>,
 }
 
-impl Default for Marks {
-    fn default() -> Self {
+impl Marks {
+    fn new(side: Side) -> Self {
         Self {
+            side,
             file: None,
             text: String::new(),
             seen: 0,
-            heard: Instant::now(),
+            latest: Instant::now(),
+            running: None,
             times: BTreeMap::new(),
         }
     }
-}
 
-impl Marks {
     fn look(&mut self, console: &Path) -> Result<()> {
         if self.file.is_none() {
             self.file = File::open(console).ok();
@@ -178,23 +316,45 @@ impl Marks {
         if file.read_to_end(&mut bytes)? == 0 {
             return Ok(());
         }
-        self.heard = Instant::now();
+        let now = Instant::now();
         self.text.push_str(&String::from_utf8_lossy(&bytes));
         while let Some(length) = self.text[self.seen..].find('\n') {
-            let line = self.text[self.seen..self.seen + length].trim();
-            if line.starts_with(BEGIN) || line.starts_with(END) {
-                self.times.insert(line.to_owned(), self.heard);
-            }
+            let line = self.text[self.seen..self.seen + length].trim().to_owned();
+            self.mark(line, now);
             self.seen += length + 1;
         }
         Ok(())
     }
 
-    fn time_of(&self, name: &'static str) -> Result<(&'static str, f64)> {
-        let at = |kind: &str| {
-            let mark = self.times.get(&format!("{kind}{name}"));
-            mark.with_context(|| format!("no `{kind}{name}` in the console:\n{}", self.text))
-        };
-        Ok((name, (*at(END)? - *at(BEGIN)?).as_secs_f64()))
+    /// Handles a line of the console, and prints the progress.
+    fn mark(&mut self, line: String, now: Instant) {
+        let side = self.side.name();
+        if let Some(name) = line.strip_prefix(BEGIN) {
+            self.running = Some(name.to_owned());
+        } else if let Some(name) = line.strip_prefix(END) {
+            let took = (now - self.latest).as_secs_f64();
+            eprintln!("{side}: {name} took {took:.2} s");
+            self.running = None;
+        } else if let Some(name) = line.strip_prefix(FAILED) {
+            eprintln!("{side}: {name} failed");
+            self.running = None;
+        } else {
+            return;
+        }
+        self.latest = now;
+        self.times.insert(line, now);
+    }
+
+    fn outcome(&self, name: &str) -> StepOutcome {
+        let at = |kind: &str| self.times.get(&format!("{kind}{name}"));
+        match (at(BEGIN), at(END), at(FAILED)) {
+            (Some(begin), Some(end), _) => StepOutcome::Took((*end - *begin).as_secs_f64()),
+            (_, _, Some(_)) => StepOutcome::Failed,
+            (Some(_), _, _) => StepOutcome::Stopped,
+            _ => StepOutcome::NotBegun,
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;
