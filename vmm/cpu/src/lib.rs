@@ -14,6 +14,8 @@ use belljar_sim::Seed;
 mod account;
 /// Pages of guest RAM with a second host address.
 mod beside;
+/// Watched buffers: ranges of processes' memory whose accesses by the processes themselves end runs.
+mod buffers;
 /// The answers of CPUID.
 mod cpuid;
 /// Reasons for a vCPU's return to its caller.
@@ -41,6 +43,7 @@ mod xstate;
 
 pub use account::{PathUse, SHARED_PATHS, TimeAccount};
 pub use beside::BesidePages;
+pub use buffers::{BufferAccess, BufferRanges, WatchedBuffer, WatchedBuffers};
 pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level};
@@ -271,6 +274,19 @@ pub trait Vcpu {
     /// device has written.
     fn watchpoint_at(&mut self, physical: u64, bytes: u64) -> Option<u32> {
         let _ = (physical, bytes);
+        None
+    }
+
+    /// Makes runs return [`Exit::Buffer`] after every instruction in user mode that accesses one of these buffers in its own
+    /// address space, except for exempt threads; they replace all earlier ones. Returns false if this engine has no watched
+    /// buffers.
+    fn set_watched_buffers(&mut self, buffers: &WatchedBuffers) -> bool {
+        let _ = buffers;
+        false
+    }
+
+    /// The access of the last [`Exit::Buffer`].
+    fn buffer_access(&self) -> Option<BufferAccess> {
         None
     }
 
