@@ -13,6 +13,7 @@ use belljar_trace::{
 };
 use belljar_unwind::Files;
 
+use crate::buffers::NodeBuffers;
 use crate::calls::sites::CallSites;
 use crate::calls::{OpenCall, OpenCalls, Space};
 use crate::guest::memory::{GuestMemory, Reader};
@@ -67,6 +68,8 @@ pub struct NodeTracer {
     pub(crate) probes: Arc<[Probe]>,
     /// Records of the user's probes.
     pub(crate) own: OwnProbes,
+    /// Buffers of operations in progress, in runs that watch them.
+    pub(crate) buffers: NodeBuffers,
 }
 
 impl NodeTracer {
@@ -95,6 +98,7 @@ impl NodeTracer {
             sites: CallSites::default(),
             probes: Arc::default(),
             own: OwnProbes::default(),
+            buffers: NodeBuffers::default(),
         }
     }
 
@@ -171,6 +175,7 @@ impl NodeTracer {
         }
         self.bindings.remove(&space);
         self.sites.end_process(space);
+        self.end_buffers(space, at);
     }
 
     /// Starts an MPI process in an address space, and ends the previous process there.
@@ -269,6 +274,7 @@ impl NodeTracer {
             return;
         };
         let space = registers.space();
+        self.buffers_at_entry(space, at);
         let place = (registers.fs_base, slot);
         let displaced = self.open.insert(
             space,
@@ -312,6 +318,7 @@ impl NodeTracer {
             }
             self.counters.warnings.forgotten_objects += process.take_forgotten();
         }
+        self.buffers_at_return(space, &event, &handles, memory);
         if Process::begins_with(event.function)
             && event.result == Some(0)
             && let Some(launch) = self.take_unnamed_launch(space, memory)

@@ -12,6 +12,7 @@ use belljar_trace::{
 use belljar_unwind::Mappings;
 use bincode::Decode;
 
+use crate::buffers::NodeBuffers;
 use crate::calls::{OpenCalls, Space};
 use crate::launch::Launched;
 use crate::node::NodeTracer;
@@ -35,6 +36,7 @@ struct NodeState {
     own: OwnProbes,
     changed: u64,
     gone: BTreeMap<u32, Option<u32>>,
+    buffers: NodeBuffers,
 }
 
 impl NodeTracer {
@@ -61,6 +63,7 @@ impl NodeTracer {
         codec::encode(&self.own, &mut bytes)?;
         codec::encode(&self.changed, &mut bytes)?;
         codec::encode(&self.gone, &mut bytes)?;
+        codec::encode(&self.buffers, &mut bytes)?;
         codec::check::<NodeState>(&bytes)?;
         Ok(bytes)
     }
@@ -95,6 +98,7 @@ impl NodeTracer {
         tracer.own = state.own;
         tracer.changed = state.changed;
         tracer.gone = state.gone;
+        tracer.buffers = state.buffers;
         Ok(tracer)
     }
 }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use belljar_files::open_input;
 use belljar_mpi::renumbered;
 use belljar_trace::{
-    MOST_PROBES, Probe, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError, TraceHeader,
-    TraceState, UNEXPLAINED_VERSION, codec,
+    MOST_PROBES, Probe, ProbePurpose, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError,
+    TraceHeader, TraceState, UNEXPLAINED_VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
@@ -23,8 +23,11 @@ use crate::frame::{self, ChunkKind};
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"BelljarP";
 
-/// Version of the format.
-const VERSION: u16 = 3;
+/// Version of the format of files without accesses to buffers.
+const PLAIN_VERSION: u16 = 3;
+
+/// Version of the format of files with accesses to buffers.
+const VERSION: u16 = 4;
 
 /// The version whose records number functions as traces of version 13 do.
 const EARLIER_VERSION: u16 = 2;
@@ -45,6 +48,15 @@ pub struct ProbesHeader {
     pub trace: TraceHeader,
     /// The probes, by their numbers.
     pub probes: Vec<Probe>,
+}
+
+/// Returns the version of a file with this header.
+fn version_of(header: &ProbesHeader) -> u16 {
+    let mut probes = header.probes.iter();
+    match probes.any(|probe| probe.purpose == ProbePurpose::BufferAccess) {
+        true => VERSION,
+        false => PLAIN_VERSION,
+    }
 }
 
 #[derive(Encode, Decode)]
@@ -88,7 +100,7 @@ impl ProbesWriter {
             return Err(writer.unencodable(reason));
         }
         let mut start = MAGIC.to_vec();
-        start.extend_from_slice(&VERSION.to_le_bytes());
+        start.extend_from_slice(&version_of(header).to_le_bytes());
         let header = writer.encoded(header)?;
         frame::put(&mut start, ChunkKind::Header, &header);
         writer.write(&start)?;
@@ -205,7 +217,8 @@ impl ProbesWriter {
         let mut start = [0; START as usize];
         let read = std::io::Read::read_exact(&mut file, &mut start);
         read.map_err(|source| failed("read", path, source))?;
-        if start[..8] != MAGIC || start[8..] != VERSION.to_le_bytes() {
+        let version = u16::from_le_bytes([start[8], start[9]]);
+        if start[..8] != MAGIC || !(PLAIN_VERSION..=VERSION).contains(&version) {
             return Err(state(
                 "it is damaged: it does not begin like one".to_owned(),
             ));
@@ -274,7 +287,7 @@ impl ProbesReader {
         let version = u16::from_le_bytes([start[8], start[9]]);
         if !(EARLIER_VERSION..=VERSION).contains(&version) {
             return Err(wrong(format!(
-                "its version is {version}, this program reads {EARLIER_VERSION} and {VERSION}"
+                "its version is {version}, this program reads {EARLIER_VERSION} to {VERSION}"
             )));
         }
         let renumbers = version == EARLIER_VERSION;
