@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use belljar_cpu::WatchedBuffers;
 use belljar_sim::{Span, Time};
 use belljar_trace::{Event, NodeSummary, ProbeRecord};
 use belljar_tracer::NodeTracer;
@@ -87,6 +88,8 @@ pub struct Runner {
     /// Latest end of its last turn.
     limit: Time,
     pub(crate) breaks: Breaks,
+    /// Watched buffers of operations in progress.
+    watched: WatchedBuffers,
     /// Instructions that it had retired before its start here.
     before: u64,
     /// Instructions that it retired here before its init had finished, and their host time.
@@ -118,6 +121,7 @@ impl Runner {
             busy: Stopwatch::default(),
             limit: Time::ZERO,
             breaks: Breaks::default(),
+            watched: WatchedBuffers::default(),
         }
     }
 
@@ -228,6 +232,7 @@ impl Runner {
                         vcpu,
                     } => self.sample(number, count, vcpu),
                     NodeStop::Watchpoint { .. } => {}
+                    NodeStop::Buffer { at, vcpu } => self.buffer_accessed(at, vcpu),
                     _ => break,
                 }
             }
@@ -257,6 +262,7 @@ impl Runner {
                     device,
                     ..
                 } => self.meet_watchpoint(number, write, device),
+                NodeStop::Buffer { at, vcpu } => self.buffer_accessed(at, vcpu),
                 NodeStop::Paused if self.passes_device_write() || self.halts_here() => {}
                 NodeStop::Paused => self.look(),
                 NodeStop::Sample {

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use belljar_cpu::WatchedBuffers;
 use belljar_sim::Time;
 use belljar_trace::StateError;
 use belljar_tracer::{NodeTracer, Selection};
@@ -143,6 +144,7 @@ impl Runner {
             profiler: None,
             limit: Time::ZERO,
             breaks: Breaks::default(),
+            watched: WatchedBuffers::default(),
             before: node.retired(),
             booting: Default::default(),
             index,
