@@ -5,8 +5,6 @@
 //! knowledge is never an error, and a check that a trace does not allow is listed as not made. Used by `belljar trace check`
 //! and `belljar check-mpi`.
 
-/// Accesses of programs to memory that operations own.
-mod accesses;
 /// Arguments that no call may have.
 mod arguments;
 /// Overlapping buffers of operations in progress.
@@ -35,8 +33,6 @@ mod render;
 mod requests;
 /// Data that calls describe: bytes and classes of datatypes.
 mod signature;
-/// Accesses of programs to their windows.
-mod windows;
 
 use std::path::Path;
 
@@ -48,7 +44,7 @@ use serde::Serialize;
 use crate::causes::hang::{JobRank, hang};
 use crate::dump::frames::{FrameNames, SiteFrame};
 
-use accesses::Accesses;
+use buffers::accesses::Accesses;
 use collect::CheckCollector;
 pub use finding::{FindingKind, Severity};
 pub use order::observed_run;

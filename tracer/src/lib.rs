@@ -9,8 +9,6 @@
 
 /// The present state of processes.
 mod activity;
-/// Accesses of programs to memory that operations of MPI own.
-mod buffers;
 /// Calls that were entered and have not returned.
 mod calls;
 /// Decoding of a call's words.
@@ -40,12 +38,12 @@ pub mod scripted;
 mod selection;
 
 pub use activity::{ActiveProcess, object_name};
-pub use buffers::{BuffersToWatch, RangeToWatch, StoppedAccess};
 pub use guest::memory::{BadAddress, GuestMemory};
 pub use guest::registers::MagicRegisters;
 pub use interception::targets::function::{FunctionError, check_code, functions_called};
 pub use interception::targets::{PAGE, TargetPage, Targets};
 pub use node::NodeTracer;
+pub use own::buffers::{BuffersToWatch, RangeToWatch, StoppedAccess};
 pub use selection::{Selection, SelectionError, Window};
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use belljar_trace::{
 };
 use belljar_unwind::Files;
 
-use crate::buffers::NodeBuffers;
 use crate::calls::sites::CallSites;
 use crate::calls::{OpenCall, OpenCalls, Space};
 use crate::guest::memory::{GuestMemory, Reader};
@@ -24,6 +23,7 @@ use crate::interception::replaced;
 use crate::interception::targets::Targets;
 use crate::launch::Launched;
 use crate::own::OwnProbes;
+use crate::own::buffers::NodeBuffers;
 use crate::process::Process;
 use crate::selection::{CompiledSelection, Selection};
 

@@ -6,6 +6,8 @@
 //! distinguished by their kernel stacks, independent of the address space: a stack belongs to a thread, or to interrupts on one
 //! processor. Nothing is written to the guest. Used by `node` and `probe`.
 
+/// Accesses of programs to memory that operations of MPI own.
+pub(crate) mod buffers;
 /// Messages that libraries send.
 mod messages;
 /// Open calls.

@@ -12,11 +12,11 @@ use belljar_trace::{
 use belljar_unwind::Mappings;
 use bincode::Decode;
 
-use crate::buffers::NodeBuffers;
 use crate::calls::{OpenCalls, Space};
 use crate::launch::Launched;
 use crate::node::NodeTracer;
 use crate::own::OwnProbes;
+use crate::own::buffers::NodeBuffers;
 use crate::process::Process;
 use crate::selection::Selection;
 

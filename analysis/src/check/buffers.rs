@@ -4,6 +4,11 @@
 //! access to a window the target's memory. Two ranges conflict if they overlap and one of them is written. Buffers of derived
 //! datatypes have gaps that the trace does not describe, so they are not compared. Called for each fact.
 
+/// Accesses of programs to memory that operations own.
+pub(super) mod accesses;
+/// Accesses of programs to their windows.
+pub(super) mod windows;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

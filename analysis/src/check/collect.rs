@@ -9,7 +9,8 @@ use belljar_job::{Communicators, Fact, Member, Operations, ProcessKey};
 use belljar_mpi::CallKind;
 use belljar_trace::{Event, TraceHeader};
 
-use super::accesses::Accesses;
+use super::buffers::accesses::Accesses;
+use super::buffers::windows::WindowConflicts;
 use super::buffers::{BufferContext, Buffers};
 use super::collectives::CollectiveTurns;
 use super::epochs::Epochs;
@@ -19,7 +20,6 @@ use super::messages::Messages;
 use super::objects::Objects;
 use super::order::RunOrder;
 use super::requests::RequestStates;
-use super::windows::WindowConflicts;
 use super::{MpiCheck, RunFacts, Unchecked, arguments, library};
 use crate::causes::hang::{Hang, HangVerdict, HungRank, JobRank, RankState};
 use crate::dump::frames::FrameNames;

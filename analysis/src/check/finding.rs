@@ -9,7 +9,7 @@ use belljar_job::{Communicators, ProcessKey};
 use belljar_trace::{Event, Site, TraceHeader};
 use serde::Serialize;
 
-use super::accesses::ProgramAccess;
+use super::buffers::accesses::ProgramAccess;
 use super::{CheckedCall, Finding};
 use crate::argument_words;
 use crate::causes::hang::JobRank;

@@ -11,7 +11,7 @@ mod runs;
 /// Accesses of the program to buffers and windows.
 mod touched;
 
-use super::accesses::Accesses;
+use super::buffers::accesses::Accesses;
 use super::collect::CheckCollector;
 use super::{FindingKind, MpiCheck, RunFacts};
 use crate::causes::hang::Hang;

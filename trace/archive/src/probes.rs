@@ -5,6 +5,9 @@
 //! packed with zstd, with a table of the call sites. Written bytes never change. Files are untrusted and are read up to the first damage. Written by
 //! the run's recorder, read by analyses.
 
+/// The header of the file.
+mod header;
+
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -12,22 +15,18 @@ use std::path::{Path, PathBuf};
 use belljar_files::open_input;
 use belljar_mpi::renumbered;
 use belljar_trace::{
-    MOST_PROBES, Probe, ProbePurpose, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError,
-    TraceHeader, TraceState, UNEXPLAINED_VERSION, codec,
+    MOST_PROBES, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError, TraceState,
+    UNEXPLAINED_VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
 use crate::failed;
 use crate::frame::{self, ChunkKind};
+pub use header::ProbesHeader;
+use header::{PLAIN_VERSION, VERSION};
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"BelljarP";
-
-/// Version of the format of files without accesses to buffers.
-const PLAIN_VERSION: u16 = 3;
-
-/// Version of the format of files with accesses to buffers.
-const VERSION: u16 = 4;
 
 /// The version whose records number functions as traces of version 13 do.
 const EARLIER_VERSION: u16 = 2;
@@ -40,24 +39,6 @@ const CHUNK_RECORDS: usize = 1 << 13;
 
 /// The compression level of zstd.
 const LEVEL: i32 = 3;
-
-/// Data that precedes the first record.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct ProbesHeader {
-    /// The run.
-    pub trace: TraceHeader,
-    /// The probes, by their numbers.
-    pub probes: Vec<Probe>,
-}
-
-/// Returns the version of a file with this header.
-fn version_of(header: &ProbesHeader) -> u16 {
-    let mut probes = header.probes.iter();
-    match probes.any(|probe| probe.purpose == ProbePurpose::BufferAccess) {
-        true => VERSION,
-        false => PLAIN_VERSION,
-    }
-}
 
 #[derive(Encode, Decode)]
 struct Footer {
@@ -100,7 +81,7 @@ impl ProbesWriter {
             return Err(writer.unencodable(reason));
         }
         let mut start = MAGIC.to_vec();
-        start.extend_from_slice(&version_of(header).to_le_bytes());
+        start.extend_from_slice(&header.version().to_le_bytes());
         let header = writer.encoded(header)?;
         frame::put(&mut start, ChunkKind::Header, &header);
         writer.write(&start)?;

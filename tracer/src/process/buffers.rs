@@ -9,10 +9,10 @@ use belljar_trace::{
 };
 
 use super::Process;
-use crate::buffers::{BufferRole, OwnedRange};
 use crate::decode::arguments::Arguments;
 use crate::guest::memory::Reader;
 use crate::objects::communicators::{Communicator, Reach};
+use crate::own::buffers::{BufferRole, OwnedRange};
 
 /// Most ranges of an operation.
 const MOST_RANGES: usize = 1 << 10;

@@ -14,8 +14,6 @@ use belljar_sim::Seed;
 mod account;
 /// Pages of guest RAM with a second host address.
 mod beside;
-/// Watched buffers: ranges of processes' memory whose accesses by the processes themselves end runs.
-mod buffers;
 /// The answers of CPUID.
 mod cpuid;
 /// Reasons for a vCPU's return to its caller.
@@ -43,7 +41,6 @@ mod xstate;
 
 pub use account::{PathUse, SHARED_PATHS, TimeAccount};
 pub use beside::BesidePages;
-pub use buffers::{BufferAccess, BufferRanges, WatchedBuffer, WatchedBuffers};
 pub use cpuid::{CpuidEntry, CpuidTable};
 pub use exit::{Exit, ShutdownCause};
 pub use isa::{CpuidBit, CpuidRegister, Feature, InstructionSet, IsaError, Level};
@@ -54,6 +51,7 @@ pub use report::{EngineReport, Unimplemented};
 pub use saved::CpuState;
 pub use state::{StateItem, register_items};
 pub use watch::{CodeWatch, CodeWatchSlice};
+pub use watchpoint::buffers::{BufferAccess, BufferRanges, WatchedBuffer, WatchedBuffers};
 pub use watchpoint::{WatchKind, Watchpoint};
 pub use xstate::{
     COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, STATE_COMPONENTS,

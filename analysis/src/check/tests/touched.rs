@@ -5,7 +5,7 @@ use belljar_tracer::scripted::int;
 
 use super::message;
 use crate::check::FindingKind;
-use crate::check::accesses::{Accesses, MemoryRole, ProgramAccess};
+use crate::check::buffers::accesses::{Accesses, MemoryRole, ProgramAccess};
 use crate::ranks::{BUFFER, Ranks, WORLD};
 
 /// A store of rank 0 to the first four bytes of its memory at `BUFFER`.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use belljar_trace::{ProbeRecord, Recorded};
 use bincode::{Decode, Encode};
 
-use super::{StoppedAccess, with_range};
+use super::StoppedAccess;
+use super::record::with_range;
 
 /// Most accesses between two calls.
 const MOST_ACCESSES: u32 = 1 << 12;

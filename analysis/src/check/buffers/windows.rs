@@ -12,10 +12,10 @@ use belljar_mpi::Epoch;
 use belljar_trace::{Direction, Event, TraceHeader, TransferKind};
 
 use super::accesses::ProgramAccess;
-use super::buffers::{BufferContext, Buffers};
-use super::epochs::Guard;
-use super::finding::{FindingKind, Findings};
-use super::order::{OrderClocks, RunOrder, ThreadPoint};
+use super::{BufferContext, Buffers};
+use crate::check::epochs::Guard;
+use crate::check::finding::{FindingKind, Findings};
+use crate::check::order::{OrderClocks, RunOrder, ThreadPoint};
 
 /// Limit on accesses of other processes.
 const MOST_REMOTE: usize = 1 << 18;
@@ -50,7 +50,7 @@ struct OwnLock {
 
 /// Windows, and accesses to them.
 #[derive(Debug, Default)]
-pub(super) struct WindowConflicts {
+pub(in crate::check) struct WindowConflicts {
     /// By process and its number of the window.
     windows: BTreeMap<(ProcessKey, u32), TargetMemory>,
     remote: BTreeMap<TargetMemory, Vec<RemoteAccess>>,
@@ -61,7 +61,7 @@ pub(super) struct WindowConflicts {
     /// Windows whose process synchronises its own view, as programs that poll do.
     polled: BTreeSet<TargetMemory>,
     count: usize,
-    pub(super) is_crowded: bool,
+    pub(in crate::check) is_crowded: bool,
 }
 
 /// An access of the program, and one of another process, that overlap.
@@ -73,7 +73,7 @@ struct Overlap<'a> {
 
 impl WindowConflicts {
     /// Takes a call after its facts.
-    pub(super) fn take_call(
+    pub(in crate::check) fn take_call(
         &mut self,
         call: &Event,
         header: &TraceHeader,
@@ -107,7 +107,7 @@ impl WindowConflicts {
     }
 
     /// Takes a fact of a call.
-    pub(super) fn take(
+    pub(in crate::check) fn take(
         &mut self,
         call: &Rc<Event>,
         fact: &Fact,
@@ -205,7 +205,7 @@ impl WindowConflicts {
     }
 
     /// Adds the conflicts of the program's accesses.
-    pub(super) fn finish(
+    pub(in crate::check) fn finish(
         &mut self,
         accesses: &[Rc<ProgramAccess>],
         header: &TraceHeader,

@@ -14,8 +14,8 @@ use belljar_trace::{
     BufferAccessWord, Event, PROBES_FILE, ProbePurpose, ProbeRecord, Site, TRACE_FILE, TraceError,
 };
 
-use super::finding::{FindingKind, Findings};
-use super::requests::RequestStates;
+use crate::check::finding::{FindingKind, Findings};
+use crate::check::requests::RequestStates;
 
 /// Limit on accesses.
 const MOST_ACCESSES: usize = 1 << 20;
@@ -25,7 +25,7 @@ type CallKey = (ProcessKey, u32, u64);
 
 /// The role of memory that a program accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MemoryRole {
+pub(in crate::check) enum MemoryRole {
     Send,
     Receive,
     Origin,
@@ -60,23 +60,23 @@ impl MemoryRole {
 
 /// An access of a program to memory that an operation owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ProgramAccess {
-    pub(super) node: u32,
-    pub(super) process: u32,
-    pub(super) rank: u32,
+pub(in crate::check) struct ProgramAccess {
+    pub(in crate::check) node: u32,
+    pub(in crate::check) process: u32,
+    pub(in crate::check) rank: u32,
     /// The thread that accessed, by the process's number; `None` if it has not called MPI.
-    pub(super) thread: Option<u32>,
+    pub(in crate::check) thread: Option<u32>,
     /// Its time, in cycles.
-    pub(super) at: u64,
-    pub(super) role: MemoryRole,
-    pub(super) address: u64,
-    pub(super) bytes: u64,
-    pub(super) is_store: bool,
+    pub(in crate::check) at: u64,
+    pub(in crate::check) role: MemoryRole,
+    pub(in crate::check) address: u64,
+    pub(in crate::check) bytes: u64,
+    pub(in crate::check) is_store: bool,
     /// The window, by the process's number.
-    pub(super) window: Option<u32>,
+    pub(in crate::check) window: Option<u32>,
     /// Address of the first byte of the buffer or window.
-    pub(super) start: u64,
-    pub(super) site: Site,
+    pub(in crate::check) start: u64,
+    pub(in crate::check) site: Site,
 }
 
 impl ProgramAccess {
@@ -100,7 +100,7 @@ impl ProgramAccess {
     }
 
     /// The name of the access, in the place of a function.
-    pub(super) fn function(&self) -> &'static str {
+    pub(in crate::check) fn function(&self) -> &'static str {
         match self.is_store {
             true => "store",
             false => "load",
@@ -108,7 +108,7 @@ impl ProgramAccess {
     }
 
     /// Its place in the buffer, in the place of arguments.
-    pub(super) fn arguments(&self) -> String {
+    pub(in crate::check) fn arguments(&self) -> String {
         let offset = self.address.wrapping_sub(self.start).cast_signed();
         format!("offset={offset}, bytes={}", self.bytes)
     }
@@ -116,13 +116,13 @@ impl ProgramAccess {
 
 /// The accesses of a run.
 #[derive(Debug, Default)]
-pub(super) struct Accesses {
+pub(in crate::check) struct Accesses {
     by_call: BTreeMap<CallKey, Vec<Rc<ProgramAccess>>>,
-    pub(super) of_windows: Vec<Rc<ProgramAccess>>,
+    pub(in crate::check) of_windows: Vec<Rc<ProgramAccess>>,
     /// True if the run recorded accesses.
-    pub(super) are_recorded: bool,
+    pub(in crate::check) are_recorded: bool,
     /// True if some buffers were not watched, or records are left out.
-    pub(super) is_crowded: bool,
+    pub(in crate::check) is_crowded: bool,
 }
 
 impl Accesses {
@@ -130,7 +130,7 @@ impl Accesses {
     ///
     /// # Errors
     /// Returns [`TraceError`] if there is a file of probes that is none.
-    pub(super) fn beside(path: &Path) -> Result<Self, TraceError> {
+    pub(in crate::check) fn beside(path: &Path) -> Result<Self, TraceError> {
         let probes = path.with_file_name(PROBES_FILE);
         let is_of_run = path.file_name().is_some_and(|name| name == TRACE_FILE);
         if !is_of_run || !probes.exists() {
@@ -156,7 +156,7 @@ impl Accesses {
 
     /// The accesses to windows alone.
     #[cfg(test)]
-    pub(super) fn to_windows(all: Vec<ProgramAccess>) -> Self {
+    pub(in crate::check) fn to_windows(all: Vec<ProgramAccess>) -> Self {
         Self {
             of_windows: all.into_iter().map(Rc::new).collect(),
             are_recorded: true,
@@ -166,7 +166,7 @@ impl Accesses {
 
     /// Accesses to the buffers of one call.
     #[cfg(test)]
-    pub(super) fn to_buffers(call: CallKey, all: Vec<ProgramAccess>) -> Self {
+    pub(in crate::check) fn to_buffers(call: CallKey, all: Vec<ProgramAccess>) -> Self {
         let all = all.into_iter().map(Rc::new).collect();
         Self {
             by_call: BTreeMap::from([(call, all)]),
@@ -189,7 +189,7 @@ impl Accesses {
     }
 
     /// Adds the accesses to memory that the operations of a call owned.
-    pub(super) fn take(
+    pub(in crate::check) fn take(
         &mut self,
         call: &Rc<Event>,
         requests: &RequestStates,

@@ -6,13 +6,17 @@
 //! reader of the trace compares them. The engine stops the node after accesses to these ranges by threads outside of MPI
 //! calls. All tables are bounded. Used by `node` at entry and return of calls, and by the runner of the node.
 
+/// Operations in progress.
+mod operations;
+/// Records of accesses.
+mod record;
 /// Ranges of window memory that the program accesses between two calls.
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_mpi::{CallKind, Epoch, Object, Phase};
-use belljar_trace::{BUFFER_ACCESS, Event, Frame, ProbePurpose, ProbeRecord, ProbeValue, Site};
+use belljar_mpi::{CallKind, Object, Phase};
+use belljar_trace::{Event, ProbePurpose, ProbeRecord};
 use bincode::{Decode, Encode};
 
 use crate::calls::Space;
@@ -20,10 +24,9 @@ use crate::guest::memory::{GuestMemory, Reader};
 use crate::guest::registers::MagicRegisters;
 use crate::node::NodeTracer;
 use crate::process::buffers::request_variables;
-use window::WindowAccesses;
+pub(crate) use operations::{BufferRole, OwnedRange};
+use operations::{ProcessBuffers, Until, argument, until};
 
-/// Most operations of a process whose buffers are watched at once.
-const MOST_OPERATIONS: usize = 1 << 12;
 /// Most prepared operations of a process.
 const MOST_PREPARED: usize = 1 << 12;
 /// Most accesses of an operation that are recorded: different instructions.
@@ -32,74 +35,6 @@ const MOST_FOUND: usize = 16;
 const MOST_HITS: u32 = 1 << 12;
 /// Bits of CR3 with the address of the page tables.
 const TABLES: u64 = 0x000f_ffff_ffff_f000;
-
-/// The role of memory in an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub(crate) enum BufferRole {
-    /// Read by a send or a collective operation.
-    Send,
-    /// Written by a receive or a collective operation.
-    Receive,
-    /// Read by an access to a window.
-    Origin,
-    /// Written by an access to a window.
-    Result,
-    /// Memory of a window.
-    Window,
-}
-
-impl BufferRole {
-    /// True if the program must not load from it.
-    fn forbids_loads(self) -> bool {
-        !matches!(self, Self::Send | Self::Origin)
-    }
-}
-
-/// A range of memory that an operation owns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct OwnedRange {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) role: BufferRole,
-}
-
-/// The event that ends an operation's ownership.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-enum Until {
-    /// Completion of a request: its number and its handle, and the address of the variable that held it first.
-    Request {
-        number: u64,
-        handle: u64,
-        variable: u64,
-    },
-    /// Completion of accesses to a rank of a window.
-    Access { window: u32, target: i32 },
-    /// The end of a window.
-    Window(u32),
-}
-
-/// An operation in progress.
-#[derive(Clone, Debug, Encode, Decode)]
-struct OwningOperation {
-    /// Entry of its call, in cycles, and the call's thread.
-    call: (u64, u32),
-    until: Until,
-    ranges: Vec<OwnedRange>,
-    /// Recorded accesses: address of the instruction, and true for a store.
-    found: BTreeSet<(u64, bool)>,
-    hits: u32,
-}
-
-/// The operations of a process.
-#[derive(Clone, Debug, Default, Encode, Decode)]
-struct ProcessBuffers {
-    operations: Vec<OwningOperation>,
-    /// Ranges of persistent operations, by their numbers.
-    prepared: BTreeMap<u32, Vec<OwnedRange>>,
-    windows: WindowAccesses,
-    /// True if some buffers were not watched, and a record says so.
-    is_crowded: bool,
-}
 
 /// The watched buffers of a node.
 #[derive(Clone, Debug, Default, Encode, Decode)]
@@ -134,81 +69,6 @@ pub struct BuffersToWatch {
     pub spaces: Option<BTreeMap<u64, Vec<RangeToWatch>>>,
     /// Threads inside of MPI calls, by address space and base of segment FS.
     pub exempt: BTreeSet<(u64, u64)>,
-}
-
-impl ProcessBuffers {
-    /// Ends the operations for which `ends` is true; returns true if there was one.
-    fn end(&mut self, ends: impl Fn(&Until) -> bool) -> bool {
-        let before = self.operations.len();
-        self.operations.retain(|operation| !ends(&operation.until));
-        self.operations.len() < before
-    }
-
-    /// Ends the operation of request `number`, which a call completed by variables in the range `named`. Several requests may
-    /// share a handle, and the program distinguishes them by their variables alone: if those do not tell, all of them end.
-    fn complete(&mut self, number: u64, named: Option<(u64, u64)>) -> bool {
-        let requests = |operation: &OwningOperation| match operation.until {
-            Until::Request {
-                number,
-                handle,
-                variable,
-            } => Some((number, handle, variable)),
-            _ => None,
-        };
-        let mut all = self.operations.iter().filter_map(requests);
-        let Some((_, shared, _)) = all.find(|(own, ..)| *own == number) else {
-            return false;
-        };
-        let all = self.operations.iter().filter_map(requests);
-        let sharing: Vec<(u64, u64)> = all
-            .filter(|(_, handle, _)| *handle == shared)
-            .map(|(number, _, variable)| (number, variable))
-            .collect();
-        let is_named =
-            |variable: u64| named.is_some_and(|(start, end)| (start..end).contains(&variable));
-        let distinguished = sharing.iter().filter(|(_, variable)| is_named(*variable));
-        let mut ending: Vec<u64> = distinguished.map(|(number, _)| *number).collect();
-        if sharing.len() == 1 || ending.is_empty() {
-            ending = sharing.iter().map(|(number, _)| *number).collect();
-        }
-        self.end(|until| matches!(until, Until::Request { number, .. } if ending.contains(number)))
-    }
-
-    /// Ends the operations whose request is freed; of requests with unknown handles, all.
-    fn free(&mut self, handle: u64) -> bool {
-        let has_it =
-            |until: &Until| matches!(until, Until::Request { handle: own, .. } if *own == handle);
-        self.end(has_it) || self.end(|until| matches!(until, Until::Request { handle: 0, .. }))
-    }
-
-    /// Adds an operation; returns false if there are too many.
-    fn begin(&mut self, call: (u64, u32), until: Until, ranges: Vec<OwnedRange>) -> bool {
-        if ranges.is_empty() {
-            return true;
-        }
-        let has_room = self.operations.len() < MOST_OPERATIONS;
-        if has_room {
-            self.operations.push(OwningOperation {
-                call,
-                until,
-                ranges,
-                found: BTreeSet::new(),
-                hits: 0,
-            });
-        }
-        has_room
-    }
-
-    fn end_epoch(&mut self, epoch: Epoch, window: u32, rank: Option<i32>) -> bool {
-        epoch.ends_accesses()
-            && self.end(|until| match until {
-                Until::Access {
-                    window: own,
-                    target,
-                } => *own == window && rank.is_none_or(|rank| rank == *target),
-                _ => false,
-            })
-    }
 }
 
 impl NodeTracer {
@@ -430,145 +290,4 @@ impl NodeTracer {
             self.record_access((at, vcpu, probe), index, range, access, registers, memory);
         }
     }
-
-    /// Records the first access of an instruction to a range of operation number `index` of its process.
-    fn record_access(
-        &mut self,
-        (at, vcpu, probe): (u64, u32, u32),
-        index: usize,
-        range: OwnedRange,
-        access: StoppedAccess,
-        registers: &MagicRegisters,
-        memory: &dyn GuestMemory,
-    ) {
-        let space = registers.cr3 & TABLES;
-        // The first frame's address is after the start of its instruction, as a return address is after its call.
-        let mut place = *registers;
-        place.rip = access.instruction;
-        let site = self.sites.find_at(&place, memory);
-        if self.is_library_code(space, access.instruction, &site) {
-            return;
-        }
-        let thread = self
-            .processes
-            .get(&space)
-            .and_then(|process| process.thread_of(registers.fs_base));
-        let mut record = self.own_record_at(at, vcpu, probe, registers, site);
-        let Some(own) = self.buffers.by_space.get_mut(&space) else {
-            return;
-        };
-        let Some(operation) = own.operations.get(index) else {
-            return;
-        };
-        let window = match operation.until {
-            Until::Window(window) | Until::Access { window, .. } => Some(window),
-            Until::Request { .. } => None,
-        };
-        record.arguments = words([
-            u64::from(role_number(range.role)),
-            operation.call.0,
-            u64::from(operation.call.1),
-            u64::from(thread.unwrap_or(u32::MAX)),
-            access.linear,
-            access.bytes,
-            u64::from(access.write),
-            access.instruction,
-            u64::from(window.unwrap_or(u32::MAX)),
-            range.start,
-        ]);
-        match (operation.until, window) {
-            (Until::Window(_), Some(window)) => own.windows.begin(window, &access, record),
-            _ => self.own.records.0.push(record),
-        }
-    }
-
-    /// True if an instruction is in the code of its process's MPI library, or was called from there: a thread of the library's own.
-    fn is_library_code(&self, space: Space, instruction: u64, site: &Site) -> bool {
-        let process = self.processes.get(&space);
-        let Some((file, base)) = process.and_then(|process| process.library) else {
-            return false;
-        };
-        let number = file as usize;
-        let library = self.targets.find_library(number);
-        let Some((library, path)) = library.zip(self.targets.name(number)) else {
-            return false;
-        };
-        let code = &library.code;
-        let is_in_library = |frame: &Frame| {
-            let mut file = frame.file.iter();
-            code.contains(&frame.address) && file.any(|file| file.path == path)
-        };
-        let frames = site.0.iter().flat_map(|stack| &stack.0);
-        code.contains(&instruction.wrapping_sub(base)) || frames.into_iter().any(is_in_library)
-    }
-
-    /// Records that buffers of a process are not watched, because there are too many.
-    fn record_crowd(&mut self, space: Space, at: u64, vcpu: u32) {
-        let Some(probe) = self.buffer_probe() else {
-            return;
-        };
-        let registers = MagicRegisters {
-            cr3: space,
-            ..MagicRegisters::default()
-        };
-        let mut record = self.own_record_at(at, vcpu, probe, &registers, Default::default());
-        let mut arguments = [0; BUFFER_ACCESS.len()];
-        arguments[0] = NOT_WATCHED;
-        record.arguments = words(arguments);
-        self.own.records.0.push(record);
-    }
-}
-
-/// The role in records of buffers that are not watched.
-const NOT_WATCHED: u64 = 5;
-
-fn role_number(role: BufferRole) -> u8 {
-    match role {
-        BufferRole::Send => 0,
-        BufferRole::Receive => 1,
-        BufferRole::Origin => 2,
-        BufferRole::Result => 3,
-        BufferRole::Window => 4,
-    }
-}
-
-fn words(arguments: [u64; BUFFER_ACCESS.len()]) -> Vec<ProbeValue> {
-    arguments.map(ProbeValue::Word).to_vec()
-}
-
-/// Returns the value of an `int` argument.
-fn argument(event: &Event, name: &str) -> Option<i32> {
-    let parameters = event.description().parameters.iter();
-    let mut named = parameters.zip(&event.arguments);
-    let found = named.find(|(parameter, _)| parameter.name == name);
-    found.map(|(_, word)| *word as i32)
-}
-
-/// The event that ends the ownership of the operations that a call began; `None` if they ended with the call.
-fn until(event: &Event, window: Option<u32>, memory: Reader<'_>) -> Option<Until> {
-    if let Some(number) = event.started.first() {
-        let (variable, _) = request_variables(event)?;
-        let width = event.implementation.handle_width();
-        let handle = memory.handles(variable, 1, width).ok()?;
-        return Some(Until::Request {
-            number: *number,
-            handle: handle.first().copied()?,
-            variable,
-        });
-    }
-    match event.meaning().kind {
-        CallKind::Access(_) => Some(Until::Access {
-            window: window?,
-            target: argument(event, "target_rank")?,
-        }),
-        _ => None,
-    }
-}
-
-/// Finishes a record of a window's memory with the range that was accessed, at cycle `at`.
-fn with_range(mut record: ProbeRecord, (start, end): (u64, u64), at: u64) -> ProbeRecord {
-    record.known = at;
-    record.arguments[4] = ProbeValue::Word(start);
-    record.arguments[5] = ProbeValue::Word(end - start);
-    record
 }
