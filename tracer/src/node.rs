@@ -187,7 +187,7 @@ impl NodeTracer {
         implementation: Implementation,
     ) {
         self.end_process(space, at);
-        self.forget_a_process();
+        self.forget_a_process(at);
         let number = self.started;
         self.started = self.started.wrapping_add(1);
         if self.known.len() < MAX_LISTED {
@@ -202,7 +202,7 @@ impl NodeTracer {
             .insert(space, Process::new(number, rank, implementation));
     }
 
-    fn forget_a_process(&mut self) {
+    fn forget_a_process(&mut self, at: u64) {
         if self.processes.len() < MAX_PROCESSES {
             return;
         }
@@ -213,6 +213,7 @@ impl NodeTracer {
             .map(|(space, _)| *space);
         if let Some(space) = oldest {
             self.processes.remove(&space);
+            self.end_buffers(space, at);
         }
     }
 

@@ -15,7 +15,7 @@ mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_mpi::{CallKind, Object, Phase};
+use belljar_mpi::{CallKind, Phase};
 use belljar_trace::{Event, ProbePurpose, ProbeRecord};
 use bincode::{Decode, Encode};
 
@@ -23,12 +23,9 @@ use crate::calls::Space;
 use crate::guest::memory::{GuestMemory, Reader};
 use crate::guest::registers::MagicRegisters;
 use crate::node::NodeTracer;
-use crate::process::buffers::request_variables;
 pub(crate) use operations::{BufferRole, OwnedRange};
 use operations::{ProcessBuffers, Until, argument, until};
 
-/// Most prepared operations of a process.
-const MOST_PREPARED: usize = 1 << 12;
 /// Most accesses of an operation that are recorded: different instructions.
 const MOST_FOUND: usize = 16;
 /// Most accesses to an operation's buffers, recorded or not, until they are watched no longer.
@@ -150,29 +147,9 @@ impl NodeTracer {
         };
         let own = self.buffers.by_space.entry(space).or_default();
         self.buffers.has_new_threads |= !own.operations.is_empty();
-        let mut changed = false;
-        let named = request_variables(event);
-        for completion in &event.completed {
-            changed |= own.complete(completion.request, named);
-        }
+        let mut changed = own.end_with(event, handles);
         let kind = event.meaning().kind;
         let window = event.details.0.as_ref().and_then(|details| details.window);
-        match (kind, window) {
-            (CallKind::FreeRequest, _) => {
-                changed |= handles.first().is_some_and(|handle| own.free(*handle));
-            }
-            (CallKind::Epoch(epoch), Some(window)) => {
-                let rank = argument(event, "rank");
-                changed |= own.end_epoch(epoch, window, rank);
-            }
-            (CallKind::Free(Object::Window), Some(window)) => {
-                changed |= own.end(|until| match until {
-                    Until::Access { window: own, .. } | Until::Window(own) => *own == window,
-                    Until::Request { .. } => false,
-                });
-            }
-            _ => {}
-        }
         if event.failed() || event.exit.is_none() {
             self.buffers.has_new_ranges |= changed;
             return;
@@ -184,10 +161,8 @@ impl NodeTracer {
         if event.meaning().phase == Phase::Prepared {
             let ranges = process.owned_ranges(event, Reader(memory));
             if let Some(number) = persistent.first() {
-                own.prepared.insert(*number, ranges);
+                has_room &= own.prepare(*number, ranges);
             }
-            // The earliest is the most likely to have been freed.
-            has_room &= own.prepared.len() <= MOST_PREPARED || own.prepared.pop_first().is_none();
         } else if kind == CallKind::Start {
             for (prepared, number) in persistent.iter().zip(&event.started) {
                 let ranges = own.prepared.get(prepared).cloned().unwrap_or_default();

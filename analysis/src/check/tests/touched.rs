@@ -42,11 +42,11 @@ fn an_access_is_named_with_its_operation() {
     };
     let text = "a store of rank 0 into the send buffer of MPI_Isend, which is in progress";
     assert_eq!(finding.text, text);
-    let calls = finding
+    let mut calls = finding
         .calls
         .iter()
         .map(|call| (call.function, &call.arguments[..]));
-    assert_eq!(calls.last(), Some(("store", "offset=0, bytes=4")));
+    assert_eq!(calls.next_back(), Some(("store", "offset=0, bytes=4")));
     assert!(
         !check
             .unchecked

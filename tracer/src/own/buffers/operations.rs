@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_mpi::{CallKind, Epoch};
+use belljar_mpi::{CallKind, Epoch, Object};
 use belljar_trace::Event;
 use bincode::{Decode, Encode};
 
@@ -12,6 +12,10 @@ use crate::process::buffers::request_variables;
 
 /// Most operations of a process whose buffers are watched at once.
 const MOST_OPERATIONS: usize = 1 << 12;
+/// Most prepared operations of a process.
+const MOST_PREPARED: usize = 1 << 12;
+/// Most ranges that the operations of a process own, of those in progress and of prepared ones.
+const MOST_OWNED: usize = 1 << 16;
 
 /// The role of memory in an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -126,6 +130,44 @@ impl ProcessBuffers {
         self.end(has_it) || self.end(|until| matches!(until, Until::Request { handle: 0, .. }))
     }
 
+    /// Ends the operations that a call completed, and those of a request or a window that it freed; returns true if there were
+    /// some. `handles` are those of its entry.
+    pub(super) fn end_with(&mut self, event: &Event, handles: &[u64]) -> bool {
+        let mut changed = false;
+        let named = request_variables(event);
+        for completion in &event.completed {
+            changed |= self.complete(completion.request, named);
+        }
+        let kind = event.meaning().kind;
+        let window = event.details.0.as_ref().and_then(|details| details.window);
+        match (kind, window) {
+            (CallKind::FreeRequest, _) => {
+                changed |= handles.first().is_some_and(|handle| self.free(*handle));
+            }
+            (CallKind::Epoch(epoch), Some(window)) => {
+                let rank = argument(event, "rank");
+                changed |= self.end_epoch(epoch, window, rank);
+            }
+            (CallKind::Free(Object::Window), Some(window)) => {
+                changed |= self.end(|until| match until {
+                    Until::Access { window: own, .. } | Until::Window(own) => *own == window,
+                    Until::Request { .. } => false,
+                });
+            }
+            _ => {}
+        }
+        changed
+    }
+
+    /// Adds a prepared operation; returns false if an earlier one had to go.
+    pub(super) fn prepare(&mut self, number: u32, ranges: Vec<OwnedRange>) -> bool {
+        self.prepared.insert(number, ranges);
+        let owned: usize = self.prepared.values().map(Vec::len).sum();
+        // The earliest is the most likely to have been freed.
+        let has_room = self.prepared.len() <= MOST_PREPARED && owned <= MOST_OWNED;
+        has_room || self.prepared.pop_first().is_none()
+    }
+
     /// Adds an operation; returns false if there are too many.
     pub(super) fn begin(
         &mut self,
@@ -136,7 +178,12 @@ impl ProcessBuffers {
         if ranges.is_empty() {
             return true;
         }
-        let has_room = self.operations.len() < MOST_OPERATIONS;
+        let owned = self
+            .operations
+            .iter()
+            .map(|operation| operation.ranges.len());
+        let owned = owned.sum::<usize>() + ranges.len();
+        let has_room = self.operations.len() < MOST_OPERATIONS && owned <= MOST_OWNED;
         if has_room {
             self.operations.push(OwningOperation {
                 call,
