@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::io;
 
-use belljar_cpu::WatchedBuffers;
 use belljar_sim::{Span, Time};
 use belljar_trace::{Event, NodeSummary, ProbeRecord};
 use belljar_tracer::NodeTracer;
@@ -88,8 +87,6 @@ pub struct Runner {
     /// Latest end of its last turn.
     limit: Time,
     pub(crate) breaks: Breaks,
-    /// Watched buffers of operations in progress.
-    watched: WatchedBuffers,
     /// Instructions that it had retired before its start here.
     before: u64,
     /// Instructions that it retired here before its init had finished, and their host time.
@@ -121,7 +118,6 @@ impl Runner {
             busy: Stopwatch::default(),
             limit: Time::ZERO,
             breaks: Breaks::default(),
-            watched: WatchedBuffers::default(),
         }
     }
 

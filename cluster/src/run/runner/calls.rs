@@ -131,10 +131,10 @@ impl Runner {
         if let Some(spaces) = changed.spaces {
             let spaces = spaces.into_iter();
             let spaces = spaces.map(|(space, ranges)| (space, buffer_ranges(ranges)));
-            self.watched.spaces = Arc::new(spaces.collect::<BTreeMap<_, _>>());
+            self.breaks.buffers.spaces = Arc::new(spaces.collect::<BTreeMap<_, _>>());
         }
-        self.watched.exempt = changed.exempt;
-        self.node.set_watched_buffers(&self.watched);
+        self.breaks.buffers.exempt = changed.exempt;
+        self.node.set_watched_buffers(&self.breaks.buffers);
     }
 
     /// Handles an access by a program to a watched buffer.

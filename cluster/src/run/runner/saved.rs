@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::io;
 
-use belljar_cpu::WatchedBuffers;
 use belljar_sim::Time;
 use belljar_trace::StateError;
 use belljar_tracer::{NodeTracer, Selection};
@@ -144,7 +143,6 @@ impl Runner {
             profiler: None,
             limit: Time::ZERO,
             breaks: Breaks::default(),
-            watched: WatchedBuffers::default(),
             before: node.retired(),
             booting: Default::default(),
             index,
