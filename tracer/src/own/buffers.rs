@@ -24,7 +24,7 @@ use crate::guest::memory::{GuestMemory, Reader};
 use crate::guest::registers::MagicRegisters;
 use crate::node::NodeTracer;
 pub(crate) use operations::{BufferRole, OwnedRange};
-use operations::{ProcessBuffers, Until, argument, until};
+use operations::{ProcessBuffers, Until, until};
 
 /// Most accesses of an operation that are recorded: different instructions.
 const MOST_FOUND: usize = 16;

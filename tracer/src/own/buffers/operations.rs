@@ -209,7 +209,7 @@ impl ProcessBuffers {
 }
 
 /// Returns the value of an `int` argument.
-pub(super) fn argument(event: &Event, name: &str) -> Option<i32> {
+fn argument(event: &Event, name: &str) -> Option<i32> {
     let parameters = event.description().parameters.iter();
     let mut named = parameters.zip(&event.arguments);
     let found = named.find(|(parameter, _)| parameter.name == name);
