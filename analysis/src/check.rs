@@ -44,11 +44,12 @@ use serde::Serialize;
 use crate::causes::hang::{JobRank, hang};
 use crate::dump::frames::{FrameNames, SiteFrame};
 
+use buffers::accesses::Accesses;
 use collect::CheckCollector;
 pub use finding::{FindingKind, Severity};
 pub use order::observed_run;
 
-/// A call of a finding.
+/// A call of a finding, or an access of a program to memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckedCall {
     /// The process.
@@ -56,13 +57,13 @@ pub struct CheckedCall {
     pub of: JobRank,
     /// Its node.
     pub node: u32,
-    /// The function.
+    /// The function; `load` or `store` for an access.
     pub function: &'static str,
-    /// Its arguments, without addresses.
+    /// Its arguments, without addresses; the length of an access.
     pub arguments: String,
     /// Its entry, in picoseconds.
     pub entry_ps: u64,
-    /// The call site; empty if the trace has none.
+    /// The call site, or the instruction with its callers; empty if the trace has none.
     pub site: Vec<SiteFrame>,
 }
 
@@ -136,7 +137,9 @@ pub fn check(
     let communicators = communicators(path)?;
     let mut reader = TraceReader::open(path)?;
     let header = reader.header().clone();
-    let mut collector = CheckCollector::new(&header, &communicators, run.missing.is_some());
+    let accesses = Accesses::beside(path)?;
+    let is_partial = run.missing.is_some();
+    let mut collector = CheckCollector::new(&header, &communicators, accesses, is_partial);
     for event in reader.by_ref() {
         collector.observe(&event);
     }

@@ -61,8 +61,9 @@ pub use pattern::matches;
 pub use polls::fold::Folder;
 pub use polls::{Folded, MOST_POLLS, Polls};
 pub use probe::{
-    MESSAGE, MOST_PROBE_ARGUMENTS, MOST_PROBE_TEXT, MOST_PROBES, MessageWord, PROBES_FILE, Probe,
-    ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd, Recorded, UnknownKind, ValueKind,
+    BUFFER_ACCESS, BufferAccessWord, MESSAGE, MOST_PROBE_ARGUMENTS, MOST_PROBE_TEXT, MOST_PROBES,
+    MessageWord, PROBES_FILE, Probe, ProbeAt, ProbePurpose, ProbeRecord, ProbeValue, ProbesEnd,
+    Recorded, UnknownKind, ValueKind,
 };
 pub use saved::{
     SavedSites, StateError, Unencoded, give_back, load_events, load_probes, load_sites,

@@ -18,7 +18,7 @@ use bincode::{Decode, Encode};
 
 use crate::site::Site;
 
-pub use purpose::{MESSAGE, MessageWord, ProbePurpose};
+pub use purpose::{BUFFER_ACCESS, BufferAccessWord, MESSAGE, MessageWord, ProbePurpose};
 pub use recorded::Recorded;
 
 /// The name of the file of probe records in a run's directory.

@@ -43,6 +43,7 @@ pub use guest::registers::MagicRegisters;
 pub use interception::targets::function::{FunctionError, check_code, functions_called};
 pub use interception::targets::{PAGE, TargetPage, Targets};
 pub use node::NodeTracer;
+pub use own::buffers::{BuffersToWatch, RangeToWatch, StoppedAccess};
 pub use selection::{Selection, SelectionError, Window};
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::interception::replaced;
 use crate::interception::targets::Targets;
 use crate::launch::Launched;
 use crate::own::OwnProbes;
+use crate::own::buffers::NodeBuffers;
 use crate::process::Process;
 use crate::selection::{CompiledSelection, Selection};
 
@@ -67,6 +68,8 @@ pub struct NodeTracer {
     pub(crate) probes: Arc<[Probe]>,
     /// Records of the user's probes.
     pub(crate) own: OwnProbes,
+    /// Buffers of operations in progress, in runs that watch them.
+    pub(crate) buffers: NodeBuffers,
 }
 
 impl NodeTracer {
@@ -95,6 +98,7 @@ impl NodeTracer {
             sites: CallSites::default(),
             probes: Arc::default(),
             own: OwnProbes::default(),
+            buffers: NodeBuffers::default(),
         }
     }
 
@@ -171,6 +175,7 @@ impl NodeTracer {
         }
         self.bindings.remove(&space);
         self.sites.end_process(space);
+        self.end_buffers(space, at);
     }
 
     /// Starts an MPI process in an address space, and ends the previous process there.
@@ -182,7 +187,7 @@ impl NodeTracer {
         implementation: Implementation,
     ) {
         self.end_process(space, at);
-        self.forget_a_process();
+        self.forget_a_process(at);
         let number = self.started;
         self.started = self.started.wrapping_add(1);
         if self.known.len() < MAX_LISTED {
@@ -197,7 +202,7 @@ impl NodeTracer {
             .insert(space, Process::new(number, rank, implementation));
     }
 
-    fn forget_a_process(&mut self) {
+    fn forget_a_process(&mut self, at: u64) {
         if self.processes.len() < MAX_PROCESSES {
             return;
         }
@@ -208,6 +213,7 @@ impl NodeTracer {
             .map(|(space, _)| *space);
         if let Some(space) = oldest {
             self.processes.remove(&space);
+            self.end_buffers(space, at);
         }
     }
 
@@ -269,6 +275,7 @@ impl NodeTracer {
             return;
         };
         let space = registers.space();
+        self.buffers_at_entry(space, at);
         let place = (registers.fs_base, slot);
         let displaced = self.open.insert(
             space,
@@ -312,6 +319,7 @@ impl NodeTracer {
             }
             self.counters.warnings.forgotten_objects += process.take_forgotten();
         }
+        self.buffers_at_return(space, &event, &handles, memory);
         if Process::begins_with(event.function)
             && event.result == Some(0)
             && let Some(launch) = self.take_unnamed_launch(space, memory)

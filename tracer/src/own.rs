@@ -6,6 +6,8 @@
 //! distinguished by their kernel stacks, independent of the address space: a stack belongs to a thread, or to interrupts on one
 //! processor. Nothing is written to the guest. Used by `node` and `probe`.
 
+/// Accesses of programs to memory that operations of MPI own.
+pub(crate) mod buffers;
 /// Messages that libraries send.
 mod messages;
 /// Open calls.
@@ -64,7 +66,9 @@ impl NodeTracer {
 
     /// Returns the open calls and the counters of the user's probes at the end of a run, with the node's clock at cycle `end`.
     pub fn probes_left(&self, end: u64) -> (Vec<ProbeRecord>, ProbesEnd) {
-        (self.own.left_open(end), self.own.end)
+        let mut records = self.own.left_open(end);
+        records.extend(self.buffers_left(end));
+        (records, self.own.end)
     }
 
     /// Starts a process: keeps its program's name, if there are user's probes.
@@ -166,6 +170,22 @@ impl NodeTracer {
         registers: &MagicRegisters,
         memory: &dyn GuestMemory,
     ) -> ProbeRecord {
+        let site = match place(registers, registers.gpr[RSP]).0 {
+            KERNEL => Site::default(),
+            _ => self.sites.find(registers, memory),
+        };
+        self.own_record_at(at, vcpu, probe, registers, site)
+    }
+
+    /// Returns a record at a site, without values.
+    pub(crate) fn own_record_at(
+        &mut self,
+        at: u64,
+        vcpu: u32,
+        probe: u32,
+        registers: &MagicRegisters,
+        site: Site,
+    ) -> ProbeRecord {
         let space = registers.space();
         let (stacks, place) = place(registers, registers.gpr[RSP]);
         let process = self.processes.get(&space);
@@ -173,10 +193,6 @@ impl NodeTracer {
         let caller = self.own.come_to(space, stacks, place, at);
         let user = stacks != KERNEL;
         let within = user.then(|| self.open.outermost(space, place)).flatten();
-        let site = match user {
-            true => self.sites.find(registers, memory),
-            false => Site::default(),
-        };
         ProbeRecord {
             probe,
             node: self.node,

@@ -3,6 +3,8 @@
 //! Tracks the objects that its calls create and free, whether the calls are recorded or not. All tables are bounded: a
 //! hostile program loses names of its own objects, nothing else. Used by `node` at entry and return of each call.
 
+/// The memory that a call's operations own.
+pub(crate) mod buffers;
 /// Completions by the `Wait` and `Test` families.
 mod completion;
 /// A call's arguments at its entry.
@@ -265,6 +267,11 @@ impl Process {
             ) if self.implementation == Implementation::Mpich => u64::from(word as u32),
             _ => word,
         }
+    }
+
+    /// Returns the number of the thread with this thread pointer, if it has called MPI.
+    pub(crate) fn thread_of(&self, base: u64) -> Option<u32> {
+        self.threads.get(&base).copied()
     }
 
     fn thread(&mut self, base: u64) -> u32 {

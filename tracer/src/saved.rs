@@ -16,6 +16,7 @@ use crate::calls::{OpenCalls, Space};
 use crate::launch::Launched;
 use crate::node::NodeTracer;
 use crate::own::OwnProbes;
+use crate::own::buffers::NodeBuffers;
 use crate::process::Process;
 use crate::selection::Selection;
 
@@ -35,6 +36,7 @@ struct NodeState {
     own: OwnProbes,
     changed: u64,
     gone: BTreeMap<u32, Option<u32>>,
+    buffers: NodeBuffers,
 }
 
 impl NodeTracer {
@@ -61,6 +63,7 @@ impl NodeTracer {
         codec::encode(&self.own, &mut bytes)?;
         codec::encode(&self.changed, &mut bytes)?;
         codec::encode(&self.gone, &mut bytes)?;
+        codec::encode(&self.buffers, &mut bytes)?;
         codec::check::<NodeState>(&bytes)?;
         Ok(bytes)
     }
@@ -95,6 +98,7 @@ impl NodeTracer {
         tracer.own = state.own;
         tracer.changed = state.changed;
         tracer.gone = state.gone;
+        tracer.buffers = state.buffers;
         Ok(tracer)
     }
 }

@@ -378,6 +378,7 @@ impl NodeTracer {
         assert_eq!(reborn.save().unwrap(), saved);
         reborn.node = self.node;
         reborn.selection = self.selection.clone();
+        reborn.probes = self.probes.clone();
         reborn
     }
 }

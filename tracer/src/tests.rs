@@ -1,5 +1,7 @@
 //! Tests of the tracer with scripted processes.
 
+/// Buffers that operations own, for all implementations.
+mod buffers;
 /// Collective operations, for both implementations.
 mod collectives;
 /// Calls that return errors, for both implementations.

@@ -4,6 +4,11 @@
 //! access to a window the target's memory. Two ranges conflict if they overlap and one of them is written. Buffers of derived
 //! datatypes have gaps that the trace does not describe, so they are not compared. Called for each fact.
 
+/// Accesses of programs to memory that operations own.
+pub(super) mod accesses;
+/// Accesses of programs to their windows.
+pub(super) mod windows;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -177,25 +182,13 @@ impl Buffers {
         if access.puts() && transfer.direction == Direction::Receive {
             return;
         }
-        let Some(window) = context.operations.window(call) else {
+        let Some(((window, _), offset, length)) =
+            self.target_range(call, transfer, target, context)
+        else {
             return;
         };
-        let Some(memory) = self.windows.get(&(window, target)).copied() else {
-            return;
-        };
-        let datatype = call
-            .details
-            .0
-            .as_ref()
-            .and_then(|details| details.target_datatype);
-        let count = integer(call, "target_count").map_or(transfer.count, i64::cast_unsigned);
-        let length = length(datatype.unwrap_or(transfer.datatype), count);
-        let offset = integer(call, "target_disp")
-            .and_then(|disp| u64::try_from(disp).ok()?.checked_mul(memory.unit));
-        let Some((length, offset)) = length.zip(offset) else {
-            return;
-        };
-        let (space, start) = match memory.base {
+        let base = self.windows.get(&(window, target)).and_then(|it| it.base);
+        let (space, start) = match base {
             Some(base) => ((target, None), base.saturating_add(offset)),
             None => ((target, Some(window)), offset),
         };
@@ -208,6 +201,28 @@ impl Buffers {
             call: Rc::clone(call),
         };
         self.insert(space, start, range, operation, findings);
+    }
+
+    /// The memory of an access at its target: its window, and the offset and the length in it; `None` if they are unknown.
+    pub(super) fn target_range(
+        &self,
+        call: &Event,
+        transfer: &Transfer,
+        target: Member,
+        context: &BufferContext<'_>,
+    ) -> Option<((WindowId, Member), u64, u64)> {
+        let window = context.operations.window(call)?;
+        let memory = self.windows.get(&(window, target)).copied()?;
+        let datatype = call
+            .details
+            .0
+            .as_ref()
+            .and_then(|details| details.target_datatype);
+        let count = integer(call, "target_count").map_or(transfer.count, i64::cast_unsigned);
+        let length = length(datatype.unwrap_or(transfer.datatype), count);
+        let offset = integer(call, "target_disp")
+            .and_then(|disp| u64::try_from(disp).ok()?.checked_mul(memory.unit));
+        Some(((window, target), offset?, length?))
     }
 
     fn insert(

@@ -9,6 +9,8 @@ use belljar_job::{Communicators, Fact, Member, Operations, ProcessKey};
 use belljar_mpi::CallKind;
 use belljar_trace::{Event, TraceHeader};
 
+use super::buffers::accesses::Accesses;
+use super::buffers::windows::WindowConflicts;
 use super::buffers::{BufferContext, Buffers};
 use super::collectives::CollectiveTurns;
 use super::epochs::Epochs;
@@ -40,6 +42,8 @@ pub(super) struct CheckCollector<'a> {
     requests: RequestStates,
     epochs: Epochs,
     buffers: Buffers,
+    accesses: Accesses,
+    windows: WindowConflicts,
     order: RunOrder,
     calls: u64,
     is_partial: bool,
@@ -52,6 +56,7 @@ impl<'a> CheckCollector<'a> {
     pub(super) fn new(
         header: &'a TraceHeader,
         communicators: &'a Communicators,
+        accesses: Accesses,
         is_partial: bool,
     ) -> Self {
         Self {
@@ -69,6 +74,8 @@ impl<'a> CheckCollector<'a> {
             requests: RequestStates::default(),
             epochs: Epochs::default(),
             buffers: Buffers::default(),
+            accesses,
+            windows: WindowConflicts::default(),
             order: RunOrder::default(),
             calls: 0,
             ended: 0,
@@ -93,6 +100,7 @@ impl<'a> CheckCollector<'a> {
         self.lifetimes.take(&call, findings);
         self.objects.take(&call);
         self.requests.take(&call, findings);
+        self.accesses.take(&call, &self.requests, findings);
         self.epochs.take(&call, findings);
         self.follow(&call);
         library::returned(&call, &mut self.findings);
@@ -132,6 +140,13 @@ impl<'a> CheckCollector<'a> {
             self.turns
                 .take(call, window, fact, communicators, &mut self.findings);
             self.buffers.take(call, fact, &context, &mut self.findings);
+            if self.accesses.are_recorded {
+                let (buffers, order) = (&self.buffers, &mut self.order);
+                self.windows.take(call, fact, buffers, order, &context);
+            }
+        }
+        if self.accesses.are_recorded {
+            self.windows.take_call(call, self.header, &context);
         }
         self.order.take(call, &self.facts, self.communicators);
     }
@@ -178,6 +193,11 @@ impl<'a> CheckCollector<'a> {
             self.deadlock(hang);
         }
         self.order.finish(&mut self.findings);
+        if self.accesses.are_recorded {
+            let of_windows = &self.accesses.of_windows;
+            self.windows
+                .finish(of_windows, self.header, &self.order, &mut self.findings);
+        }
         let unchecked = self.unchecked(run);
         MpiCheck {
             unchecked,
@@ -212,16 +232,23 @@ impl<'a> CheckCollector<'a> {
 
     /// Checks that the trace does not allow.
     fn unchecked(&self, run: &RunFacts) -> Vec<Unchecked> {
-        let mut all = vec![
-            Unchecked {
-                check: "buffers of the program",
-                reason: "a trace has no loads and stores".to_owned(),
-            },
-            Unchecked {
-                check: "datatypes within derived datatypes, and their buffers",
-                reason: "a trace has their sizes alone".to_owned(),
-            },
-        ];
+        let is_crowded = self.accesses.is_crowded || self.windows.is_crowded;
+        let buffers = match (self.accesses.are_recorded, is_crowded) {
+            (true, false) => None,
+            (true, true) => Some("the run could not watch all buffers at once"),
+            (false, _) => {
+                Some("the run recorded no loads and stores; run it with trace.buffers = true")
+            }
+        };
+        let buffers = buffers.map(|reason| Unchecked {
+            check: "accesses of the program to buffers",
+            reason: reason.to_owned(),
+        });
+        let mut all: Vec<Unchecked> = buffers.into_iter().collect();
+        all.extend([Unchecked {
+            check: "datatypes within derived datatypes, and their buffers",
+            reason: "a trace has their sizes alone".to_owned(),
+        }]);
         if run.stderr.is_none() {
             all.push(Unchecked {
                 check: "errors with which the MPI library aborted",

@@ -4,6 +4,9 @@
 //! reaches a turn determines its operation, root, operator and data; later members are compared with it. After a difference in
 //! the order no further turn of the communicator is compared. Called for each fact, and at the end.
 
+/// Pieces of operations with a count for each member.
+mod pieces;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -17,6 +20,8 @@ use crate::causes::hang::JobRank;
 
 /// Limit on turns that some members have not reached.
 const MOST_TURNS: usize = 1 << 18;
+/// Most members that a member's pieces are compared with.
+const MOST_COMPARED: usize = 256;
 /// Greatest distance of two predefined objects of Open MPI in a program, in bytes.
 const OBJECTS_APART: i64 = 1 << 24;
 
@@ -111,6 +116,13 @@ impl CollectiveTurns {
         }
         let parts = self.turns.entry((sequence, turn)).or_default();
         let first = parts.first().cloned();
+        let is_intra = communicators
+            .remote_members(process, part.communicator)
+            .is_none();
+        let alike = parts.iter().filter(|earlier| earlier.label == part.label);
+        for earlier in alike.filter(|_| is_intra).take(MOST_COMPARED) {
+            pieces::compare(earlier, &part, communicators, findings);
+        }
         parts.push(part.clone());
         if parts.len() as u64 >= size {
             self.turns.remove(&(sequence, turn));
@@ -126,8 +138,7 @@ impl CollectiveTurns {
                 findings.add(FindingKind::CallOrder, &[&first.call, &part.call], text);
                 return;
             }
-            let remote = communicators.remote_members(process, part.communicator);
-            if remote.is_none() {
+            if is_intra {
                 compare(&first, &part, communicators, findings);
             }
         }

@@ -74,6 +74,16 @@ impl Epochs {
         }
     }
 
+    /// True if an access belongs to an epoch of `MPI_Win_start`.
+    pub(super) fn is_started(&self, call: &Event) -> bool {
+        let window = call.details.0.as_ref().and_then(|details| details.window);
+        let state = window.and_then(|window| self.0.get(&((call.node, call.process), window)));
+        let target = integer(call, "target_rank").unwrap_or(-1);
+        state.is_some_and(|own| {
+            own.started.is_some() && own.all.is_none() && !own.locks.contains_key(&target)
+        })
+    }
+
     /// The protection of an access to the memory of another process.
     pub(super) fn guard(&self, call: &Event) -> Guard {
         let window = call.details.0.as_ref().and_then(|details| details.window);

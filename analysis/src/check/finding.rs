@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use belljar_job::Communicators;
+use belljar_job::{Communicators, ProcessKey};
 use belljar_trace::{Event, Site, TraceHeader};
 use serde::Serialize;
 
+use super::buffers::accesses::ProgramAccess;
 use super::{CheckedCall, Finding};
 use crate::argument_words;
 use crate::causes::hang::JobRank;
@@ -137,6 +138,9 @@ impl FindingKind {
 /// A call site of a finding: the function and its stack.
 type PlaceKey = (u16, Site);
 
+/// The kind and the places of a finding: its calls, and an access of the program with its kind.
+type FindingKey = (FindingKind, Severity, Vec<PlaceKey>, Option<(bool, Site)>);
+
 /// A finding before its call sites are named.
 #[derive(Debug)]
 struct RawFinding {
@@ -144,13 +148,14 @@ struct RawFinding {
     severity: Severity,
     text: String,
     calls: Vec<Rc<Event>>,
+    access: Option<Rc<ProgramAccess>>,
     count: u64,
 }
 
 /// All findings, in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    numbers: BTreeMap<(FindingKind, Severity, Vec<PlaceKey>), usize>,
+    numbers: BTreeMap<FindingKey, usize>,
     all: Vec<RawFinding>,
 }
 
@@ -158,6 +163,17 @@ impl Findings {
     /// Adds a finding of the usual severity of its kind.
     pub(super) fn add(&mut self, kind: FindingKind, calls: &[&Rc<Event>], text: impl Into<String>) {
         self.add_as(kind, kind.severity(), calls, text);
+    }
+
+    /// Adds a finding on an access of the program, besides calls.
+    pub(super) fn add_access(
+        &mut self,
+        kind: FindingKind,
+        calls: &[&Rc<Event>],
+        access: &Rc<ProgramAccess>,
+        text: impl Into<String>,
+    ) {
+        self.insert(kind, kind.severity(), calls, Some(access), text.into());
     }
 
     /// Adds a finding.
@@ -168,8 +184,20 @@ impl Findings {
         calls: &[&Rc<Event>],
         text: impl Into<String>,
     ) {
+        self.insert(kind, severity, calls, None, text.into());
+    }
+
+    fn insert(
+        &mut self,
+        kind: FindingKind,
+        severity: Severity,
+        calls: &[&Rc<Event>],
+        access: Option<&Rc<ProgramAccess>>,
+        text: String,
+    ) {
         let places = calls.iter().map(|call| (call.function, call.site.clone()));
-        let key = (kind, severity, places.collect::<Vec<PlaceKey>>());
+        let accessed = access.map(|access| (access.is_store, access.site.clone()));
+        let key = (kind, severity, places.collect::<Vec<PlaceKey>>(), accessed);
         if let Some(number) = self.numbers.get(&key) {
             self.all[*number].count += 1;
             return;
@@ -181,8 +209,9 @@ impl Findings {
         self.all.push(RawFinding {
             kind,
             severity,
-            text: text.into(),
+            text,
             calls: calls.iter().map(|call| Rc::clone(call)).collect(),
+            access: access.cloned(),
             count: 1,
         });
     }
@@ -202,24 +231,46 @@ impl Findings {
         mut names: Option<FrameNames<'_>>,
     ) -> Vec<Finding> {
         self.all.sort_by_key(|finding| finding.severity);
-        let mut call = |event: &Rc<Event>| CheckedCall {
-            of: JobRank {
-                job: communicators.job((event.node, event.process)).unwrap_or(0),
-                rank: event.rank,
-            },
-            node: event.node,
-            function: event.name(),
-            arguments: argument_words(event),
-            entry_ps: header.frequency(event.node).time_of(event.entry).as_ps(),
-            site: names
-                .as_mut()
-                .map_or_else(Vec::new, |names| names.frames(&event.site)),
+        let place = |(node, process): ProcessKey, rank, at| {
+            let job = communicators.job((node, process)).unwrap_or(0);
+            let time = header.frequency(node).time_of(at).as_ps();
+            (JobRank { job, rank }, time)
         };
-        let all = self.all.into_iter().map(|raw| Finding {
+        let mut sides = |raw: &RawFinding| {
+            let mut site = |site: &Site| {
+                let names = names.as_mut();
+                names.map_or_else(Vec::new, |names| names.frames(site))
+            };
+            let calls = raw.calls.iter().map(|event| {
+                let (of, entry_ps) = place((event.node, event.process), event.rank, event.entry);
+                CheckedCall {
+                    of,
+                    node: event.node,
+                    function: event.name(),
+                    arguments: argument_words(event),
+                    entry_ps,
+                    site: site(&event.site),
+                }
+            });
+            let mut sides: Vec<CheckedCall> = calls.collect();
+            sides.extend(raw.access.as_ref().map(|access| {
+                let (of, entry_ps) = place((access.node, access.process), access.rank, access.at);
+                CheckedCall {
+                    of,
+                    node: access.node,
+                    function: access.function(),
+                    arguments: access.arguments(),
+                    entry_ps,
+                    site: site(&access.site),
+                }
+            }));
+            sides
+        };
+        let all = self.all.iter().map(|raw| Finding {
             severity: raw.severity,
             kind: raw.kind,
-            text: raw.text,
-            calls: raw.calls.iter().map(&mut call).collect(),
+            text: raw.text.clone(),
+            calls: sides(raw),
             count: raw.count,
         });
         all.collect()

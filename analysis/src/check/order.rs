@@ -7,6 +7,8 @@
 
 /// Choices of a run, for the search of other orders.
 mod choices;
+/// Points of threads, and their order.
+mod points;
 /// Receives that could have got another message.
 mod races;
 /// Execution of the calls by their partners.
@@ -28,6 +30,7 @@ use crate::causes::hang::{PartNeeds, part_needs};
 #[cfg(test)]
 pub(super) use choices::observed;
 pub use choices::observed_run;
+pub(super) use points::{OrderClocks, ThreadPoint};
 use replay::Replay;
 
 /// Limit on operations and on calls.

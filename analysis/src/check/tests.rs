@@ -8,7 +8,10 @@ mod choices;
 mod resources;
 /// Message races, and sends that need buffering.
 mod runs;
+/// Accesses of the program to buffers and windows.
+mod touched;
 
+use super::buffers::accesses::Accesses;
 use super::collect::CheckCollector;
 use super::{FindingKind, MpiCheck, RunFacts};
 use crate::causes::hang::Hang;
@@ -42,8 +45,14 @@ impl Ranks {
     }
 
     fn check(self) -> MpiCheck {
+        self.check_with(Accesses::default())
+    }
+
+    /// Checks a job whose program made these accesses.
+    fn check_with(self, accesses: Accesses) -> MpiCheck {
         let trace = self.trace();
-        let mut collector = CheckCollector::new(&trace.header, &trace.communicators, false);
+        let mut collector =
+            CheckCollector::new(&trace.header, &trace.communicators, accesses, false);
         for event in &trace.events {
             collector.observe(event);
         }

@@ -235,6 +235,7 @@ fn describe_stop(stop: NodeStop, runner: &Runner) -> String {
         | NodeStop::Probe { .. }
         | NodeStop::Return { .. }
         | NodeStop::Watchpoint { .. }
+        | NodeStop::Buffer { .. }
         | NodeStop::Sample { .. } => "it stopped".into(),
     }
 }

@@ -228,6 +228,7 @@ impl Runner {
                         vcpu,
                     } => self.sample(number, count, vcpu),
                     NodeStop::Watchpoint { .. } => {}
+                    NodeStop::Buffer { at, vcpu } => self.buffer_accessed(at, vcpu),
                     _ => break,
                 }
             }
@@ -257,6 +258,7 @@ impl Runner {
                     device,
                     ..
                 } => self.meet_watchpoint(number, write, device),
+                NodeStop::Buffer { at, vcpu } => self.buffer_accessed(at, vcpu),
                 NodeStop::Paused if self.passes_device_write() || self.halts_here() => {}
                 NodeStop::Paused => self.look(),
                 NodeStop::Sample {

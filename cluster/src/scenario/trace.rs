@@ -41,6 +41,8 @@ pub struct Trace {
     pub collect: Option<Iterations>,
     /// True if messages of the MPI library are recorded, as its point-to-point layer sends them.
     pub messages: bool,
+    /// True if the program's accesses to buffers of MPI operations in progress are recorded.
+    pub buffers: bool,
     /// Functions besides MPI's whose calls are recorded.
     pub probe: Vec<ProbeTable>,
 }
@@ -59,6 +61,7 @@ impl Default for Trace {
             polls: Polls::default(),
             collect: None,
             messages: false,
+            buffers: false,
             probe: Vec::new(),
         }
     }

@@ -5,6 +5,9 @@
 //! packed with zstd, with a table of the call sites. Written bytes never change. Files are untrusted and are read up to the first damage. Written by
 //! the run's recorder, read by analyses.
 
+/// The header of the file.
+mod header;
+
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -12,19 +15,18 @@ use std::path::{Path, PathBuf};
 use belljar_files::open_input;
 use belljar_mpi::renumbered;
 use belljar_trace::{
-    MOST_PROBES, Probe, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError, TraceHeader,
-    TraceState, UNEXPLAINED_VERSION, codec,
+    MOST_PROBES, ProbeRecord, ProbesEnd, Recorded, StateError, TraceError, TraceState,
+    UNEXPLAINED_VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
 use crate::failed;
 use crate::frame::{self, ChunkKind};
+pub use header::ProbesHeader;
+use header::{PLAIN_VERSION, VERSION};
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"BelljarP";
-
-/// Version of the format.
-const VERSION: u16 = 3;
 
 /// The version whose records number functions as traces of version 13 do.
 const EARLIER_VERSION: u16 = 2;
@@ -37,15 +39,6 @@ const CHUNK_RECORDS: usize = 1 << 13;
 
 /// The compression level of zstd.
 const LEVEL: i32 = 3;
-
-/// Data that precedes the first record.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct ProbesHeader {
-    /// The run.
-    pub trace: TraceHeader,
-    /// The probes, by their numbers.
-    pub probes: Vec<Probe>,
-}
 
 #[derive(Encode, Decode)]
 struct Footer {
@@ -88,7 +81,7 @@ impl ProbesWriter {
             return Err(writer.unencodable(reason));
         }
         let mut start = MAGIC.to_vec();
-        start.extend_from_slice(&VERSION.to_le_bytes());
+        start.extend_from_slice(&header.version().to_le_bytes());
         let header = writer.encoded(header)?;
         frame::put(&mut start, ChunkKind::Header, &header);
         writer.write(&start)?;
@@ -205,7 +198,8 @@ impl ProbesWriter {
         let mut start = [0; START as usize];
         let read = std::io::Read::read_exact(&mut file, &mut start);
         read.map_err(|source| failed("read", path, source))?;
-        if start[..8] != MAGIC || start[8..] != VERSION.to_le_bytes() {
+        let version = u16::from_le_bytes([start[8], start[9]]);
+        if start[..8] != MAGIC || !(PLAIN_VERSION..=VERSION).contains(&version) {
             return Err(state(
                 "it is damaged: it does not begin like one".to_owned(),
             ));
@@ -274,7 +268,7 @@ impl ProbesReader {
         let version = u16::from_le_bytes([start[8], start[9]]);
         if !(EARLIER_VERSION..=VERSION).contains(&version) {
             return Err(wrong(format!(
-                "its version is {version}, this program reads {EARLIER_VERSION} and {VERSION}"
+                "its version is {version}, this program reads {EARLIER_VERSION} to {VERSION}"
             )));
         }
         let renumbers = version == EARLIER_VERSION;

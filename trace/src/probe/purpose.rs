@@ -28,6 +28,8 @@ pub enum ProbePurpose {
     OpenMpiPrepare,
     /// `mca_pml_ob1_start` of Open MPI, which sends a prepared message.
     OpenMpiStart,
+    /// No function: accesses of the program to memory that MPI operations own, with the words of [`BUFFER_ACCESS`].
+    BufferAccess,
 }
 
 /// A word of a message's record.
@@ -54,10 +56,54 @@ pub const MESSAGE: [(MessageWord, &str, ValueKind); 5] = [
     (MessageWord::Bytes, "bytes", ValueKind::Unsigned(8)),
 ];
 
+/// A word of the record of an access to memory that an MPI operation owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferAccessWord {
+    /// The role of the memory: 0 send buffer, 1 receive buffer, 2 origin of an access to a window, 3 its result, 4 memory of a
+    /// window. 5 is no access: some buffers of the process were not watched, because there were too many.
+    Role,
+    /// Entry of the operation's call, in cycles of its node.
+    Entry,
+    /// The call's thread, by the process's number.
+    Thread,
+    /// The thread that accessed, by the process's number; 2^32 - 1 if it has not called MPI.
+    By,
+    /// Address of the first byte that was accessed.
+    Address,
+    /// Bytes that were accessed; for a window, by all accesses of the instruction between two calls.
+    Bytes,
+    /// 1 for a store, 0 for a load.
+    Store,
+    /// Address of the instruction.
+    Instruction,
+    /// The window, by the process's number; 2^32 - 1 if there is none.
+    Window,
+    /// Address of the first byte of the buffer, or of the window.
+    Start,
+}
+
+/// The words of such a record, in order.
+pub const BUFFER_ACCESS: [(BufferAccessWord, &str, ValueKind); 10] = [
+    (BufferAccessWord::Role, "role", ValueKind::Unsigned(1)),
+    (BufferAccessWord::Entry, "entry", ValueKind::Unsigned(8)),
+    (BufferAccessWord::Thread, "thread", ValueKind::Unsigned(4)),
+    (BufferAccessWord::By, "by", ValueKind::Unsigned(4)),
+    (BufferAccessWord::Address, "address", ValueKind::Pointer),
+    (BufferAccessWord::Bytes, "bytes", ValueKind::Unsigned(8)),
+    (BufferAccessWord::Store, "store", ValueKind::Unsigned(1)),
+    (
+        BufferAccessWord::Instruction,
+        "instruction",
+        ValueKind::Pointer,
+    ),
+    (BufferAccessWord::Window, "window", ValueKind::Unsigned(4)),
+    (BufferAccessWord::Start, "start", ValueKind::Pointer),
+];
+
 impl ProbePurpose {
     /// True if its calls are recorded on request; other probes are always active, and only update the tracer's tables.
     pub fn is_recorded(self) -> bool {
-        self == Self::User || self.is_message()
+        matches!(self, Self::User | Self::BufferAccess) || self.is_message()
     }
 
     /// True if its records are messages, with the words of [`MESSAGE`].
@@ -75,12 +121,21 @@ impl ProbePurpose {
 
     /// Returns an argument's name, if known.
     pub fn argument(self, number: usize) -> Option<&'static str> {
+        if self == Self::BufferAccess {
+            return BUFFER_ACCESS.get(number).map(|(_, name, _)| *name);
+        }
         let word = MESSAGE.get(number).filter(|_| self.is_message());
         word.map(|(_, name, _)| *name)
     }
 }
 
 impl ProbeRecord {
+    /// Returns a word of an access to memory that an MPI operation owns.
+    pub fn buffer_access(&self, word: BufferAccessWord) -> Option<u64> {
+        let index = BUFFER_ACCESS.iter().position(|(own, ..)| *own == word)?;
+        self.arguments.get(index)?.word()
+    }
+
     /// Returns a word of a message; `None` if it could not be read.
     pub fn message(&self, word: MessageWord) -> Option<u64> {
         let index = MESSAGE.iter().position(|(own, ..)| *own == word)?;

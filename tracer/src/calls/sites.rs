@@ -49,6 +49,16 @@ impl CallSites {
 
     /// Returns the site of a call that is entered; none if the run does not record sites.
     pub(crate) fn find(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> Site {
+        self.site(registers, memory, false)
+    }
+
+    /// Returns the site of the instruction at RIP. The first frame's address is one after the instruction's, because frames of
+    /// calls have addresses after the call.
+    pub(crate) fn find_at(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory) -> Site {
+        self.site(registers, memory, true)
+    }
+
+    fn site(&mut self, registers: &MagicRegisters, memory: &dyn GuestMemory, inside: bool) -> Site {
         let Some((unwinder, most)) = &mut self.unwinder else {
             return Site(None);
         };
@@ -57,7 +67,18 @@ impl CallSites {
             self.mappings.clear();
         }
         let mappings = self.mappings.entry(space).or_default();
-        let frames = unwinder.frames(&registers.gpr, mappings, &View(memory), *most);
+        let (view, rip) = (View(memory), registers.rip);
+        let frames = match inside {
+            true => unwinder.frames_at(rip, &registers.gpr, mappings, &view, *most),
+            false => unwinder.frames(&registers.gpr, mappings, &view, *most),
+        };
+        let frames: Vec<_> = (0..)
+            .zip(frames)
+            .map(|(number, frame)| belljar_unwind::UnwoundFrame {
+                address: frame.address.wrapping_add(u64::from(inside && number == 0)),
+                ..frame
+            })
+            .collect();
         if frames.is_empty() {
             return Site(None);
         }

@@ -304,6 +304,11 @@ impl Targets {
         self.targets.get(probe as usize).copied()
     }
 
+    /// Returns the path of a library's file.
+    pub(crate) fn name(&self, file: usize) -> Option<&str> {
+        self.names.get(file).map(String::as_str)
+    }
+
     pub(crate) fn find_library(&self, file: usize) -> Option<&Library> {
         self.libraries.get(file)
     }

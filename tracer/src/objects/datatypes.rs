@@ -3,6 +3,8 @@
 //! A datatype's size and bounds are known from a constructor's arguments, or from the program's queries. If unknown,
 //! they are `None`, and bytes of messages with it count as 0. Used at entry for sizes, at return for new ones.
 
+/// Blocks of constructed datatypes.
+mod blocks;
 /// Bounds of constructed datatypes.
 mod layouts;
 /// Sizes and counts of arguments.
@@ -15,6 +17,7 @@ use bincode::{Decode, Encode};
 use crate::decode::arguments::Arguments;
 use crate::objects::bounds::Layout;
 use crate::objects::registry::Registry;
+use blocks::Block;
 use sizes::{counts, darray_elements, integer_size, lengths, product, real_size};
 
 /// Datatypes by handle.
@@ -26,10 +29,12 @@ pub(crate) struct Datatypes {
 }
 
 /// A datatype, and its layout, if known.
-#[derive(Clone, Copy, Debug, Encode, Decode)]
+#[derive(Clone, Debug, Encode, Decode)]
 struct Known {
     datatype: Datatype,
     layout: Option<Layout>,
+    /// The blocks of data in an element, if known.
+    blocks: Option<Vec<Block>>,
 }
 
 /// The rule by which a constructor's result follows from its arguments: blocks of the old type.
@@ -121,6 +126,9 @@ impl Datatypes {
         let known = Known {
             datatype: Datatype::Predefined(index),
             layout: predefined(index),
+            blocks: PREDEFINED
+                .get(usize::from(index))
+                .map(|row| vec![(0, row.extent())]),
         };
         self.known.insert(handle, known);
     }
@@ -166,7 +174,8 @@ impl Datatypes {
     pub(crate) fn construct(&mut self, handle: u64, arguments: &mut Arguments<'_>) -> Datatype {
         let size = self.constructed_size(arguments);
         let layout = size.and_then(|_| self.constructed_layout(arguments));
-        self.define(handle, size, layout)
+        let blocks = size.and_then(|_| self.constructed_blocks(arguments));
+        self.define(handle, size, layout, blocks)
     }
 
     /// Records a datatype's size from a query, if it was unknown.
@@ -174,7 +183,7 @@ impl Datatypes {
         if self.get(handle) != Datatype::Unknown {
             return None;
         }
-        Some(self.define(handle, Some(size), None))
+        Some(self.define(handle, Some(size), None, None))
     }
 
     /// Records a datatype's bounds from a query, if they were unknown or different.
@@ -199,7 +208,13 @@ impl Datatypes {
         self.known.take_forgotten()
     }
 
-    fn define(&mut self, handle: u64, size: Option<u64>, layout: Option<Layout>) -> Datatype {
+    fn define(
+        &mut self,
+        handle: u64,
+        size: Option<u64>,
+        layout: Option<Layout>,
+        blocks: Option<Vec<Block>>,
+    ) -> Datatype {
         // Some constructors return a predefined datatype.
         if let known @ Datatype::Predefined(_) = self.get(handle) {
             return known;
@@ -213,7 +228,12 @@ impl Datatypes {
             size,
         };
         self.next = self.next.wrapping_add(1);
-        self.known.insert(handle, Known { datatype, layout });
+        let known = Known {
+            datatype,
+            layout,
+            blocks,
+        };
+        self.known.insert(handle, known);
         datatype
     }
 

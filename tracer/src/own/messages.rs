@@ -98,7 +98,7 @@ impl Endpoints {
     ) -> Vec<Vec<ProbeValue>> {
         let argument = |number: usize| registers.gpr[ARGUMENT_REGISTERS[number]];
         match purpose {
-            ProbePurpose::User => Vec::new(),
+            ProbePurpose::User | ProbePurpose::BufferAccess => Vec::new(),
             ProbePurpose::UcxAddress => vec![vec![ProbeValue::Word(argument(1))]],
             ProbePurpose::UcxEndpoint => {
                 let named = endpoint_to(argument(1), memory).ok().flatten();

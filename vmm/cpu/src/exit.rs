@@ -94,6 +94,9 @@ pub enum Exit {
         /// True for a store.
         write: bool,
     },
+    /// The last instruction accessed a buffer of [`Vcpu::set_watched_buffers`](crate::Vcpu::set_watched_buffers);
+    /// [`Vcpu::buffer_access`](crate::Vcpu::buffer_access) has the access.
+    Buffer,
     /// The processor cannot continue.
     Shutdown(ShutdownCause),
 }

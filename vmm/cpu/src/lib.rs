@@ -51,6 +51,7 @@ pub use report::{EngineReport, Unimplemented};
 pub use saved::CpuState;
 pub use state::{StateItem, register_items};
 pub use watch::{CodeWatch, CodeWatchSlice};
+pub use watchpoint::buffers::{BufferAccess, BufferRanges, WatchedBuffer, WatchedBuffers};
 pub use watchpoint::{WatchKind, Watchpoint};
 pub use xstate::{
     COMPONENT_AVX, COMPONENT_HIGH_ZMM, COMPONENT_OPMASK, COMPONENT_ZMM_HIGH, STATE_COMPONENTS,
@@ -271,6 +272,19 @@ pub trait Vcpu {
     /// device has written.
     fn watchpoint_at(&mut self, physical: u64, bytes: u64) -> Option<u32> {
         let _ = (physical, bytes);
+        None
+    }
+
+    /// Makes runs return [`Exit::Buffer`] after every instruction in user mode that accesses one of these buffers in its own
+    /// address space, except for exempt threads; they replace all earlier ones. Returns false if this engine has no watched
+    /// buffers.
+    fn set_watched_buffers(&mut self, buffers: &WatchedBuffers) -> bool {
+        let _ = buffers;
+        false
+    }
+
+    /// The access of the last [`Exit::Buffer`].
+    fn buffer_access(&self) -> Option<BufferAccess> {
         None
     }
 

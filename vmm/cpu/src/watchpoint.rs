@@ -3,6 +3,9 @@
 //! A range belongs to an address space and counts in all mappings of its present page: the kernel's, other
 //! processes' and devices'. The guest's behaviour and time are the same with and without them. Set by nodes.
 
+/// Watched buffers: ranges of processes' memory whose accesses by the processes themselves end runs.
+pub(crate) mod buffers;
+
 /// The accesses at which a watchpoint ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchKind {

@@ -43,6 +43,8 @@ pub(super) enum ExitAction {
     Return(Cycles),
     /// An instruction accessed the watchpoint of this number; it stored if true.
     Watchpoint(u32, bool),
+    /// An instruction accessed a watched buffer.
+    Buffer,
     /// The node has ended.
     End(NodeStop),
 }
@@ -81,10 +83,11 @@ impl ExitCounts {
             Exit::TaskPriority => &mut self.task_priorities,
             Exit::InterruptWindow => &mut self.windows,
             Exit::Magic { .. } => &mut self.magic_calls,
-            // Probes, return watches and watchpoints are invisible to the guest.
+            // Probes, return watches, watchpoints and watched buffers are invisible to the guest.
             Exit::Probe { .. }
             | Exit::Return { .. }
             | Exit::Watchpoint { .. }
+            | Exit::Buffer
             | Exit::Shutdown(_) => return,
         };
         *counter += 1;
@@ -119,6 +122,7 @@ pub(super) fn handle(
         Exit::Probe { probe } => ExitAction::Probe(probe),
         Exit::Return { at: cycle } => ExitAction::Return(cycle),
         Exit::Watchpoint { number, write } => ExitAction::Watchpoint(number, write),
+        Exit::Buffer => ExitAction::Buffer,
         Exit::Shutdown(cause) => ExitAction::End(NodeStop::Shutdown(cause)),
     })
 }

@@ -67,6 +67,15 @@ pub enum NodeStop {
         /// The number of the processor.
         vcpu: u32,
     },
+    /// The last instruction of a processor accessed a buffer of
+    /// [`Node::set_watched_buffers`](crate::Node::set_watched_buffers);
+    /// [`Node::buffer_access`](crate::Node::buffer_access) has the access. The node continues by itself.
+    Buffer {
+        /// The processor's cycle after the instruction.
+        at: Cycles,
+        /// The number of the processor.
+        vcpu: u32,
+    },
     /// An executing processor reached points of time requested with
     /// [`Node::sample_every`](crate::Node::sample_every). The node continues by itself.
     Sample {

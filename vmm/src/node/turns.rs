@@ -319,6 +319,11 @@ impl Node {
                     vcpu: index as u32,
                 });
             }
+            ExitAction::Buffer => {
+                let at = processor.now();
+                let vcpu = index as u32;
+                self.seen = Some(NodeStop::Buffer { at, vcpu });
+            }
             ExitAction::End(stop) => self.ended = Some(stop),
         }
     }

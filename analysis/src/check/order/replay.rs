@@ -3,7 +3,7 @@
 //! A thread begins the operations of its next call, and goes on when all operations that the call completed may be complete. The
 //! result does not depend on the order in which threads are executed. Called by `order`, once for each rule of sends.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use belljar_job::MeetingId;
@@ -67,6 +67,9 @@ pub(super) struct Replay<'a> {
     /// By thread and number of its call, the clocks of probes.
     probed: BTreeMap<(u32, u32), Clock>,
     waiting: BTreeMap<Awaited, Vec<u32>>,
+    /// Points whose clocks are wanted: a thread, and the number of its calls before.
+    wanted: BTreeSet<(u32, u32)>,
+    points: BTreeMap<(u32, u32), Clock>,
 }
 
 impl<'a> Replay<'a> {
@@ -95,7 +98,26 @@ impl<'a> Replay<'a> {
             completed: vec![None; order.operations.len()],
             probed: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            wanted: BTreeSet::new(),
+            points: BTreeMap::new(),
         }
+    }
+
+    /// An execution that keeps the clocks of points: of threads, after numbers of their calls.
+    pub(super) fn with_points(order: &'a RunOrder, wanted: BTreeSet<(u32, u32)>) -> Self {
+        let mut replay = Self::new(order, false);
+        replay.has_clocks = true;
+        let empty: Rc<[u32]> = vec![0; replay.cursors.len()].into();
+        for cursor in &mut replay.cursors {
+            cursor.clock.others = Rc::clone(&empty);
+        }
+        replay.wanted = wanted;
+        replay
+    }
+
+    /// The clocks of the wanted points that were reached.
+    pub(super) fn into_points(self) -> BTreeMap<(u32, u32), Clock> {
+        self.points
     }
 
     /// Executes all calls that can be executed.
@@ -151,6 +173,10 @@ impl<'a> Replay<'a> {
             }
         }
         let cursor = &mut self.cursors[thread as usize];
+        let point = (thread, cursor.clock.own);
+        if self.wanted.contains(&point) {
+            self.points.insert(point, cursor.clock.clone());
+        }
         if step.probes {
             let place = (thread, cursor.clock.own);
             self.probed.insert(place, cursor.clock.clone());

@@ -218,3 +218,61 @@ fn calls_outside_of_mpi_are_named() {
     let check = job.check();
     assert_eq!(check.findings[0].text, "rank 0 ended without MPI_Finalize");
 }
+
+/// The sizes of pieces at sender and receiver, in collective operations with a count for each member.
+#[test]
+fn pieces_have_the_same_size_at_both_sides() {
+    let found = |counts: [[i32; 2]; 4]| {
+        let mut job = Ranks::started(2);
+        for rank in 0..2 {
+            let [sent, received] =
+                [counts[rank], counts[2 + rank]].map(|all| job.guests[rank].ints(&all));
+            let places = job.guests[rank].ints(&[0, 8]);
+            let arguments = [
+                BUFFER,
+                sent,
+                places,
+                INT,
+                BUFFER + 64,
+                received,
+                places,
+                INT,
+                WORLD,
+            ];
+            job.call(rank, 3000, 3100, "MPI_Alltoallv", &arguments);
+        }
+        job.kinds(2)
+    };
+    assert_eq!(found([[1, 2], [3, 4], [1, 3], [2, 4]]), []);
+    assert_eq!(
+        found([[1, 2], [3, 4], [1, 3], [3, 4]]),
+        [FindingKind::SizeMismatch]
+    );
+    assert_eq!(
+        found([[1, 2], [3, 4], [1, 2], [2, 4]]),
+        [FindingKind::SizeMismatch]
+    );
+
+    let gathered = |expected: i32| {
+        let mut job = Ranks::started(2);
+        for rank in 0..2 {
+            let counts = job.guests[rank].ints(&[1, expected]);
+            let places = job.guests[rank].ints(&[0, 8]);
+            let arguments = [
+                BUFFER,
+                int(1 + rank as i32),
+                INT,
+                BUFFER + 64,
+                counts,
+                places,
+                INT,
+                int(0),
+                WORLD,
+            ];
+            job.call(rank, 3000, 3100, "MPI_Gatherv", &arguments);
+        }
+        job.kinds(2)
+    };
+    assert_eq!(gathered(2), []);
+    assert_eq!(gathered(3), [FindingKind::SizeMismatch]);
+}

@@ -121,7 +121,7 @@ fn buffers_of_operations_in_progress_must_not_overlap() {
 
 impl Ranks {
     /// Creates a window of 64 bytes at `BUFFER` in all ranks.
-    fn window(&mut self, count: usize) {
+    pub(super) fn window(&mut self, count: usize) {
         for rank in 0..count {
             let variable = self.guests[rank].handles(&[0]);
             let arguments = [BUFFER, SIZE, int(1), NO_INFO, WORLD, variable];
@@ -131,12 +131,12 @@ impl Ranks {
         }
     }
 
-    fn fence(&mut self, rank: usize, at: u64) {
+    pub(super) fn fence(&mut self, rank: usize, at: u64) {
         self.call(rank, at, at + 150, "MPI_Win_fence", &[0, WINDOW]);
     }
 
     /// Puts four integers at an offset of the window of rank 0, whose calls are the first of the trace.
-    fn put(&mut self, rank: usize, at: u64, from: u64, offset: u64) {
+    pub(super) fn put(&mut self, rank: usize, at: u64, from: u64, offset: u64) {
         let arguments = [from, int(4), INT, int(0), offset, int(4), INT, WINDOW];
         self.call(rank, at, at + 150, "MPI_Put", &arguments);
     }

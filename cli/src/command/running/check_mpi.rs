@@ -15,6 +15,8 @@ use crate::command::results::trace::check::check_run;
 
 /// Frames of a call site that the run records.
 const FRAMES: &str = "trace.frames=4";
+/// Recording of the program's accesses to buffers of operations.
+const BUFFERS: &str = "trace.buffers=true";
 /// The end of a run directory's name before the run is complete.
 const INCOMPLETE: &str = "incomplete";
 
@@ -24,6 +26,11 @@ pub(crate) struct CheckMpiArguments {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
+    /// Do not watch buffers of operations in progress.
+    ///
+    /// The run is faster, and accesses of the program to such buffers are not found.
+    #[arg(long)]
+    no_buffers: bool,
     /// Results folder.
     ///
     /// The default is a new folder in `belljar-runs`.
@@ -53,12 +60,13 @@ pub(crate) fn check_mpi(arguments: &CheckMpiArguments) -> Result<ExitCode> {
         .is_some_and(|word| word.ends_with(".toml"));
     let mut command = Command::new(std::env::current_exe().context("cannot find belljar itself")?);
     match is_scenario {
-        true => command
-            .arg("run")
-            .args(&arguments.program)
-            .args(["--set", FRAMES]),
-        false => command.args(["mpirun", "--set", FRAMES]),
+        true => command.arg("run").args(&arguments.program),
+        false => command.arg("mpirun"),
     };
+    command.args(["--set", FRAMES]);
+    if !arguments.no_buffers {
+        command.args(["--set", BUFFERS]);
+    }
     command.arg("--out").arg(&out);
     if !is_scenario {
         command.args(&arguments.program);

@@ -3,6 +3,8 @@
 //! They are resolved in the guests' files before the run, so that `belljar check` reports the errors of a run. Called
 //! when a plan is made.
 
+/// The probe of accesses to buffers of MPI operations.
+mod buffers;
 /// Errors of the user's probes.
 pub mod error;
 /// Places in the kernel.
@@ -73,10 +75,11 @@ pub(crate) fn resolve(
     files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Vec<OwnProbe>, ProbeError> {
     let trace = &scenario.trace;
-    let key = match (trace.probe.is_empty(), trace.messages) {
-        (true, false) => return Ok(Vec::new()),
-        (true, true) => "trace.messages",
-        (false, _) => "trace.probe",
+    let key = match (trace.probe.is_empty(), trace.messages, trace.buffers) {
+        (true, false, false) => return Ok(Vec::new()),
+        (true, false, true) => "trace.buffers",
+        (true, true, _) => "trace.messages",
+        (false, ..) => "trace.probe",
     };
     let needs = [
         (
@@ -101,6 +104,10 @@ pub(crate) fn resolve(
         .collect::<Result<Vec<_>, _>>()?;
     if trace.messages {
         probes.extend(messages::probes(&mut systems, files)?);
+    }
+    if trace.buffers {
+        buffers::check(trace)?;
+        probes.push(buffers::probe(systems.len()));
     }
     match probes.len() > MOST_PROBES {
         true => Err(ProbeError::TooMany(probes.len())),

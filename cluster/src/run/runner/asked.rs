@@ -68,7 +68,7 @@ impl Runner {
                 NodeStop::Magic { at, vcpu } => self.magic(at, vcpu),
                 NodeStop::Probe { probe, vcpu } => self.probe(probe, vcpu),
                 NodeStop::Return { at, .. } => self.returned(at),
-                NodeStop::Paused | NodeStop::Watchpoint { .. } => {}
+                NodeStop::Paused | NodeStop::Watchpoint { .. } | NodeStop::Buffer { .. } => {}
                 stop => break stop,
             }
         };

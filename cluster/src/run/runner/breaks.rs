@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use belljar_cpu::{SegmentRegister, Watchpoint};
+use belljar_cpu::{SegmentRegister, WatchedBuffers, Watchpoint};
 use belljar_sim::Time;
 
 use super::Runner;
@@ -50,6 +50,8 @@ pub struct WatchedAccess {
 pub(crate) struct Breaks {
     points: BTreeMap<u64, Vec<BreakFilter>>,
     watched: Vec<Watchpoint>,
+    /// Watched buffers of operations in progress, for the tracer.
+    pub(super) buffers: WatchedBuffers,
     /// The write of a device that is reported after the next instruction.
     written: Option<(Time, u64)>,
     /// True if the first arrival halts the node.

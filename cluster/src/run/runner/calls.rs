@@ -3,9 +3,14 @@
 //!
 //! The node is stopped meanwhile, and then continues by itself. Called by the runner's loop.
 
-use belljar_cpu::{Registers, SegmentRegister, TimeAccount};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use belljar_cpu::{
+    BufferRanges, Registers, SegmentRegister, TimeAccount, WatchKind, WatchedBuffer,
+};
 use belljar_trace::Account;
-use belljar_tracer::{GuestMemory, MagicRegisters};
+use belljar_tracer::{GuestMemory, MagicRegisters, RangeToWatch, StoppedAccess};
 use belljar_vmm::Node;
 
 use super::Runner;
@@ -66,7 +71,9 @@ impl Runner {
         self.node.set_probes(&probes.probes);
         tracer.set_targets(probes.targets.clone());
         tracer.set_own_probes(probes.own.clone());
+        tracer.renew_buffers();
         self.begin_returns();
+        self.watch_buffers();
     }
 
     /// The tracer's view of a processor with these registers.
@@ -97,6 +104,7 @@ impl Runner {
         let memory = &mut TracerMemory(&mut self.node);
         tracer.probe(state.at, vcpu, probe, &registers, memory);
         self.watch_return();
+        self.watch_buffers();
     }
 
     /// Handles a program's arrival at a return address.
@@ -108,6 +116,47 @@ impl Runner {
         if let Some(tracer) = &mut self.tracer {
             tracer.returned(at, &registers, &TracerMemory(&mut self.node));
         }
+        self.watch_buffers();
+    }
+
+    /// Watches the buffers of operations that the tracer names, if they have changed.
+    fn watch_buffers(&mut self) {
+        let Some(changed) = self
+            .tracer
+            .as_mut()
+            .and_then(|it| it.take_buffers_to_watch())
+        else {
+            return;
+        };
+        if let Some(spaces) = changed.spaces {
+            let spaces = spaces.into_iter();
+            let spaces = spaces.map(|(space, ranges)| (space, buffer_ranges(ranges)));
+            self.breaks.buffers.spaces = Arc::new(spaces.collect::<BTreeMap<_, _>>());
+        }
+        self.breaks.buffers.exempt = changed.exempt;
+        self.node.set_watched_buffers(&self.breaks.buffers);
+    }
+
+    /// Handles an access by a program to a watched buffer.
+    pub(super) fn buffer_accessed(&mut self, at: u64, vcpu: u32) {
+        let code = self.node.system().segments[SegmentRegister::Cs as usize];
+        // A fault within the instruction has entered the kernel, and the instruction runs again.
+        let is_user = code.selector & 3 == 3;
+        let Some(access) = self.node.buffer_access().filter(|_| is_user) else {
+            return;
+        };
+        let access = StoppedAccess {
+            instruction: access.instruction,
+            linear: access.linear,
+            bytes: access.bytes,
+            write: access.write,
+        };
+        let registers = self.seen(&self.node.registers(), None);
+        if let Some(tracer) = &mut self.tracer {
+            let memory = &TracerMemory(&mut self.node);
+            tracer.buffer_accessed(at, vcpu, access, &registers, memory);
+        }
+        self.watch_buffers();
     }
 
     /// Watches the return of the call that the tracer has just taken.
@@ -140,6 +189,19 @@ impl Runner {
         self.watch_return();
         self.node.complete_magic(target);
     }
+}
+
+/// The watched buffers of an address space.
+fn buffer_ranges(ranges: Vec<RangeToWatch>) -> BufferRanges {
+    let buffers = ranges.into_iter().map(|(start, end, loads)| WatchedBuffer {
+        start,
+        end,
+        kind: match loads {
+            true => WatchKind::Access,
+            false => WatchKind::Write,
+        },
+    });
+    BufferRanges::new(buffers.collect())
 }
 
 /// A node's time account, for the tracer.

@@ -52,7 +52,82 @@ fn errors_of_mpi_use_are_named_with_both_sides() {
         "{text}"
     );
     assert!(
-        text.contains("not checked: buffers of the program"),
+        !text.contains("not checked: accesses of the program"),
         "{text}"
     );
+}
+
+/// Accesses of the program to buffers of operations in progress.
+const TOUCHED: &str = include_str!("touched.c");
+
+/// The kinds of findings, with the lines of their calls.
+fn found(json: &str) -> Vec<(String, Vec<(u64, u64)>)> {
+    let check: Value = serde_json::from_str(json).expect("this is JSON");
+    let findings = check["findings"].as_array().expect("a list").clone();
+    let one = |finding: &Value| {
+        let kind = finding["kind"].as_str().expect("a kind").to_owned();
+        (kind, sides(finding))
+    };
+    let mut all: Vec<_> = findings.iter().map(one).collect();
+    all.sort();
+    all
+}
+
+/// Loads and stores of buffers are found with the lines of the operation and of the instruction. The same calls with
+/// accesses to neighbours are correct, and the run is the same with watched buffers and without, to the picosecond.
+#[test]
+fn accesses_to_buffers_of_operations_are_found() {
+    let Some(dir) = Dir::new() else { return };
+    // Windows of Open MPI 4 need ranks of one node.
+    for (compiler, per_node) in [("mpicc.mpich", "1"), ("mpicc.openmpi", "2")] {
+        if !compiled(&dir, compiler, "touched", TOUCHED, &["-g"]) {
+            continue;
+        }
+        let words = [
+            "check-mpi",
+            "--json",
+            "-np",
+            "2",
+            "-ppn",
+            per_node,
+            "--limit",
+            "10s",
+        ];
+        let (json, error, code) = dir.call(&[&words[..], &["./touched"]].concat());
+        assert_eq!(code, Some(1), "{error}");
+        let buffer = |sides: &[(u64, u64)]| ("buffer-conflict".to_owned(), sides.to_vec());
+        let expected = [
+            buffer(&[(0, 17), (0, 20)]),
+            buffer(&[(0, 33), (0, 31), (0, 35)]),
+            buffer(&[(0, 45), (0, 48)]),
+            buffer(&[(1, 24), (1, 26)]),
+            ("window-conflict".to_owned(), vec![(0, 45), (1, 51)]),
+        ];
+        assert_eq!(found(&json), expected, "{compiler}: {json}");
+        let (json, error, code) = dir.call(&[&words[..], &["./touched", "neighbours"]].concat());
+        assert_eq!(
+            (code, found(&json)),
+            (Some(0), Vec::new()),
+            "{compiler}: {error}"
+        );
+
+        let summary = |name: &str, buffers: &str| {
+            let run = [
+                "mpirun", "-np", "2", "-ppn", per_node, "--limit", "10s", "--out", name,
+            ];
+            let run = [
+                &run[..],
+                &["--set", "trace.frames=4", "--set", buffers, "./touched"],
+            ];
+            let (_, error, code) = dir.call(&run.concat());
+            assert_eq!(code, Some(0), "{error}");
+            let read = |file: &str| std::fs::read(dir.path(name).join(file)).expect(file);
+            (read("trace.bjt"), read("stdout"), read("console/node0.log"))
+        };
+        let plain = format!("plain-{compiler}");
+        let watched = format!("watched-{compiler}");
+        let same =
+            summary(&plain, "trace.buffers=false") == summary(&watched, "trace.buffers=true");
+        assert!(same, "{compiler}: the run differs with watched buffers");
+    }
 }

@@ -132,3 +132,24 @@ fn records_that_are_of_no_probe_are_refused() {
         assert!(matches!(reader.state(), TraceState::Incomplete { .. }));
     }
 }
+
+/// Files without accesses to buffers have the bytes that they had before these were recorded.
+#[test]
+fn only_accesses_to_buffers_need_the_last_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("probes.bjc");
+    for (purpose, version) in [
+        (ProbePurpose::User, 3),
+        (ProbePurpose::OpenMpiStart, 3),
+        (ProbePurpose::BufferAccess, 4),
+    ] {
+        let mut header = header();
+        header.probes[0].purpose = purpose;
+        let writer = ProbesWriter::over(File::create(&path).unwrap(), &path, &header).unwrap();
+        let saved = writer.save().unwrap();
+        writer.finish(ProbesEnd::default()).unwrap();
+        assert_eq!(fs::read(&path).unwrap()[8..10], [version, 0]);
+        assert_eq!(ProbesReader::open(&path).unwrap().header(), &header);
+        ProbesWriter::verify(File::open(&path).unwrap(), &path, &saved).unwrap();
+    }
+}

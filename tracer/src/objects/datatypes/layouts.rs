@@ -77,7 +77,7 @@ fn signed(arguments: &Arguments<'_>, name: &str) -> Option<i64> {
 }
 
 /// Returns the displacements of blocks; `None` if not all of them can be read.
-fn displacements(count: u64, arguments: &mut Arguments<'_>) -> Option<Vec<i64>> {
+pub(super) fn displacements(count: u64, arguments: &mut Arguments<'_>) -> Option<Vec<i64>> {
     let read = arguments.integers("array_of_displacements", count)?;
     (read.len() as u64 == count).then_some(read)
 }

@@ -9,6 +9,8 @@ pub(crate) mod access;
 pub(crate) mod accounting;
 /// Second, adjacent mappings of pages at seams of group checks.
 pub(crate) mod beside;
+/// Watched buffers of processes.
+pub(crate) mod buffers;
 /// Contiguous memory around an address, for slots.
 pub(crate) mod explore;
 /// Invalidation after changes of the address space or of page tables.

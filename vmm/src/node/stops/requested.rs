@@ -1,11 +1,11 @@
-//! Stops that a node's owner requests: at probes, returns, breakpoints and watchpoints.
+//! Stops that a node's owner requests: at probes, returns, breakpoints, watchpoints and watched buffers.
 //!
 //! The guest's behaviour and time are the same with and without them. Called by owners of nodes between runs, and by the
 //! run loop after devices have acted.
 
 use std::sync::Arc;
 
-use belljar_cpu::{Probed, Probes, Watchpoint};
+use belljar_cpu::{BufferAccess, Probed, Probes, WatchedBuffers, Watchpoint};
 use vm_memory::{Address, GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::node::{Node, NodeStop};
@@ -67,6 +67,20 @@ impl Node {
         }
         let mut each = self.processors.iter_mut();
         each.all(|one| one.vcpu.set_watchpoints(points))
+    }
+
+    /// Stops the node with [`NodeStop::Buffer`] after every instruction by which a process accesses one of its own buffers
+    /// among these, except for exempt threads; they replace all earlier ones. Returns false if the engine has no watched
+    /// buffers.
+    pub fn set_watched_buffers(&mut self, buffers: &WatchedBuffers) -> bool {
+        self.disturb();
+        let mut each = self.processors.iter_mut();
+        each.all(|one| one.vcpu.set_watched_buffers(buffers))
+    }
+
+    /// The access of the current processor at the last stop for a watched buffer.
+    pub fn buffer_access(&self) -> Option<BufferAccess> {
+        self.current().vcpu.buffer_access()
     }
 
     /// Finds a watchpoint among the bytes that devices have written since the last call.

@@ -164,7 +164,7 @@ impl ExactVcpu {
             Some(piece) if self.has_caches() => [piece, NO_PIECE],
             _ => self.pieces(linear, bytes, write, user)?,
         };
-        if !self.watchpoints.is_empty() && self.wants_alone(&pieces, write)
+        if !self.watchpoints.is_empty() && self.wants_alone(&pieces, linear, write)
             || !self.pay(payment, &pieces, (linear, write))
         {
             return Ok(Opened::NotCovered);
@@ -188,7 +188,7 @@ impl ExactVcpu {
         let reads = !write || (self.meets_device(&pieces) && self.reads_what_it_writes());
         self.read_pieces(&pieces, &mut data[..bytes], reads)?;
         if !write {
-            self.note_watched(&pieces, false);
+            self.note_watched(&pieces, linear, false);
         }
         self.bounce_slice(linear, bytes)
             .copy_from_slice(&data[..bytes]);

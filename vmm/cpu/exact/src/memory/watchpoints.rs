@@ -10,6 +10,7 @@ use belljar_cpu::{Access, Exit, PAGE_SIZE, SystemRegisters, WatchKind, Watchpoin
 use belljar_translate::guest::mode::Pace;
 use belljar_translate::host::exit_stub::BlockId;
 
+use crate::memory::buffers::Buffers;
 use crate::memory::piece::Piece;
 use crate::processor::mmu::{TranslationRequest, translate};
 use crate::processor::vcpu::ExactVcpu;
@@ -49,6 +50,8 @@ pub(crate) struct Watchpoints {
     moved: bool,
     /// True if the present instruction runs by itself.
     alone: bool,
+    /// Watched buffers of processes.
+    pub(crate) buffers: Buffers,
 }
 
 /// True if two ranges, each a start and a length, have a byte in common.
@@ -67,7 +70,7 @@ impl WatchedPart {
 
 impl Watchpoints {
     pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.parts.is_empty() && !self.buffers.is_active
     }
 
     fn touched(&self, physical: u64, bytes: u64, write: bool) -> Option<u32> {
@@ -109,6 +112,7 @@ impl ExactVcpu {
                 .zip(points)
                 .flat_map(|(number, point)| parts(number, point))
                 .collect(),
+            buffers: std::mem::take(&mut self.watchpoints.buffers),
             ..Watchpoints::default()
         };
         self.close_pages();
@@ -139,7 +143,7 @@ impl ExactVcpu {
     }
 
     /// Discards translations, some of which are of watched pages.
-    fn close_pages(&mut self) {
+    pub(super) fn close_pages(&mut self) {
         self.flush_lines();
         for view in &mut self.context.views {
             view.flush_tlb();
@@ -165,7 +169,16 @@ impl ExactVcpu {
     }
 
     /// True if accesses to any of `bytes` bytes from `linear` on, at `physical`, must be seen.
-    pub(crate) fn is_closed(&self, linear: u64, physical: u64, bytes: u64, write: bool) -> bool {
+    pub(crate) fn is_closed(
+        &mut self,
+        linear: u64,
+        physical: u64,
+        bytes: u64,
+        write: bool,
+    ) -> bool {
+        if self.has_buffer(linear, bytes, write) {
+            return true;
+        }
         let space = self.state.system.cr3 & TABLES;
         self.watchpoints.parts.iter().any(|part| {
             let page = |at: u64| (at & PAGE_MASK, PAGE_SIZE);
@@ -184,13 +197,17 @@ impl ExactVcpu {
     }
 
     /// True if the instruction that makes this access must first run by itself.
-    pub(crate) fn wants_alone(&self, pieces: &[Piece; 2], write: bool) -> bool {
+    pub(crate) fn wants_alone(&self, pieces: &[Piece; 2], linear: u64, write: bool) -> bool {
         let points = &self.watchpoints;
-        !points.alone && (points.moved || points.touched_by(pieces, write).is_some())
+        let is_touched = || {
+            points.touched_by(pieces, write).is_some() || self.touches_buffer(pieces, linear, write)
+        };
+        !points.alone && (points.moved || is_touched())
     }
 
     /// Notes an access to watched bytes, for the exit after its instruction.
-    pub(crate) fn note_watched(&mut self, pieces: &[Piece; 2], write: bool) {
+    pub(crate) fn note_watched(&mut self, pieces: &[Piece; 2], linear: u64, write: bool) {
+        self.note_buffer(pieces, linear, write);
         if let Some(number) = self.watchpoints.touched_by(pieces, write) {
             let before = self.retired_now();
             self.watchpoints.seen.get_or_insert(WatchedAccess {
@@ -203,7 +220,7 @@ impl ExactVcpu {
 
     /// Attributes a noted access to instruction `index` of a block that runs; true if there is one.
     pub(crate) fn place_watched(&mut self, block: BlockId, index: u16) -> bool {
-        if self.watchpoints.seen.is_none() {
+        if self.watchpoints.seen.is_none() && !self.watchpoints.buffers.has_seen() {
             return false;
         }
         let charged = self.charge_from(block, index).instructions;
@@ -211,12 +228,16 @@ impl ExactVcpu {
         if let Some(seen) = &mut self.watchpoints.seen {
             seen.before = seen.before.min(before);
         }
+        self.watchpoints.buffers.seen_before(before);
         true
     }
 
-    /// The exit after an instruction that accessed watched bytes.
+    /// The exit after an instruction that accessed watched bytes. With accesses to both, a buffer comes first.
     pub(crate) fn watchpoint_exit(&mut self) -> Option<Exit> {
         let now = self.retired_now();
+        if self.watchpoints.buffers.take_seen(now) {
+            return Some(Exit::Buffer);
+        }
         let seen = self.watchpoints.seen.take_if(|seen| seen.before < now)?;
         Some(Exit::Watchpoint {
             number: seen.number,

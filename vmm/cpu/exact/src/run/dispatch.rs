@@ -111,6 +111,8 @@ impl ExactVcpu {
             && !self.state.shadow
             && !self.state.holds_traps
             && !self.in_free_stub()
+            // The exit must not wait for the next run: an interrupt may come first.
+            && !self.watchpoints.buffers.has_seen()
     }
 
     /// Handles conditions before the instruction at `state.rip`, and finds its code.

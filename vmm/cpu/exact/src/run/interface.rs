@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use belljar_cpu::{
-    Access, CpuError, CpuState, Cycles, EngineReport, Exit, PathUse, Probed, Probes, Registers,
-    SHARED_PATHS, StateItem, SystemRegisters, TimeAccount, Vcpu, Watchpoint,
+    Access, BufferAccess, CpuError, CpuState, Cycles, EngineReport, Exit, PathUse, Probed, Probes,
+    Registers, SHARED_PATHS, StateItem, SystemRegisters, TimeAccount, Vcpu, WatchedBuffers,
+    Watchpoint,
 };
 use belljar_sim::{Random, Seed};
 use belljar_translate::architecture::vector;
@@ -198,6 +199,7 @@ impl Vcpu for ExactVcpu {
         self.with_code(|vcpu| {
             vcpu.settle_features();
             vcpu.flush_translations();
+            vcpu.settle_buffers();
         });
     }
 
@@ -241,6 +243,15 @@ impl Vcpu for ExactVcpu {
     fn set_watchpoints(&mut self, points: &[Watchpoint]) -> bool {
         self.with_code(|vcpu| vcpu.begin_watchpoints(points));
         true
+    }
+
+    fn set_watched_buffers(&mut self, buffers: &WatchedBuffers) -> bool {
+        self.with_code(|vcpu| vcpu.begin_buffers(buffers));
+        true
+    }
+
+    fn buffer_access(&self) -> Option<BufferAccess> {
+        self.watchpoints.buffers.reported()
     }
 
     fn watchpoint_at(&mut self, physical: u64, bytes: u64) -> Option<u32> {

@@ -1,5 +1,6 @@
 //! Translated code that several guests share, probes and watchpoints.
 
+mod buffers;
 mod places;
 mod pool;
 mod probes;

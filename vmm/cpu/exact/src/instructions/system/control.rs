@@ -94,6 +94,7 @@ impl ExactVcpu {
                 };
                 self.switch_paging(system, true)?;
                 self.flush_address_space();
+                self.settle_buffers();
                 if !self.watchpoints.is_empty() {
                     self.find_watched_pages();
                 }

@@ -171,7 +171,10 @@ impl ExactVcpu {
             LSTAR => msrs.lstar = value,
             CSTAR => msrs.cstar = value,
             SFMASK => msrs.sfmask = value,
-            FS_BASE => self.context.fs_base = value,
+            FS_BASE => {
+                self.context.fs_base = value;
+                self.settle_buffers();
+            }
             GS_BASE => self.context.gs_base = value,
             KERNEL_GS_BASE => self.context.kernel_gs_base = value,
             TSC_AUX => msrs.tsc_aux = value,

@@ -24,12 +24,12 @@ impl ExactVcpu {
     ) -> Result<(), Fault> {
         let pieces = self.pieces(linear, data.len(), true, user)?;
         self.touch_pieces(&pieces, linear, true, None);
-        self.write_pieces(&pieces, data);
+        self.write_pieces(&pieces, linear, data);
         Ok(())
     }
 
-    fn write_pieces(&mut self, pieces: &[Piece; 2], data: &[u8]) {
-        self.note_watched(pieces, true);
+    fn write_pieces(&mut self, pieces: &[Piece; 2], linear: u64, data: &[u8]) {
+        self.note_watched(pieces, linear, true);
         for piece in pieces.iter().filter(|piece| piece.bytes > 0) {
             let part = &data[piece.start..piece.start + piece.bytes];
             if self.memory.write(piece.physical, part) {
@@ -51,7 +51,7 @@ impl ExactVcpu {
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, into.len(), false, user)?;
         self.touch_pieces(&pieces, linear, false, None);
-        self.note_watched(&pieces, false);
+        self.note_watched(&pieces, linear, false);
         self.read_pieces(&pieces, into, true)
     }
 
@@ -63,7 +63,7 @@ impl ExactVcpu {
         user: bool,
     ) -> Result<(), Stop> {
         let pieces = self.pieces(linear, into.len(), false, user)?;
-        self.note_watched(&pieces, false);
+        self.note_watched(&pieces, linear, false);
         self.read_pieces(&pieces, into, true)
     }
 
@@ -75,7 +75,7 @@ impl ExactVcpu {
         user: bool,
     ) -> Result<(), Fault> {
         let pieces = self.pieces(linear, data.len(), true, user)?;
-        self.write_pieces(&pieces, data);
+        self.write_pieces(&pieces, linear, data);
         Ok(())
     }
 

@@ -182,7 +182,10 @@ impl ExactVcpu {
             self.data_segment(selector, is_stack, level)?
         };
         match register {
-            Register::FS => self.context.fs_base = segment.base,
+            Register::FS => {
+                self.context.fs_base = segment.base;
+                self.settle_buffers();
+            }
             Register::GS => self.context.gs_base = segment.base,
             _ => {}
         }
