@@ -13,7 +13,7 @@ use crate::groups::Group;
 /// Formats with a version: the name in `docs/run-directory.md`, the source file, and the constant there.
 const FORMATS: [(&str, &str, &str); 6] = [
     ("trace", "trace/src/file.rs", "VERSION"),
-    ("probes", "trace/archive/src/probes.rs", "VERSION"),
+    ("probes", "trace/archive/src/probes/header.rs", "VERSION"),
     ("profile", "tracer/profile/src/form.rs", "VERSION"),
     (
         "checkpoint",
