@@ -62,6 +62,9 @@ impl Machine<'_> {
         qemu.args(["-device", "virtio-serial-device"])
             .args(["-chardev", "null,id=control"])
             .args(["-device", "virtconsole,chardev=control"])
+            // The workload's standard output and error.
+            .args(["-device", "virtconsole,chardev=console"])
+            .args(["-device", "virtconsole,chardev=console"])
             .args(["-device", "virtio-rng-device"]);
         self.connect(&mut qemu);
         qemu
@@ -80,9 +83,9 @@ impl Machine<'_> {
     }
 
     fn connect(&self, qemu: &mut Command) {
-        let serial = self.console.map_or_else(
-            || "null".to_owned(),
-            |console| format!("file:{}", console.display()),
+        let console = self.console.map_or_else(
+            || "null,id=console,mux=on".to_owned(),
+            |console| format!("file,id=console,mux=on,path={}", console.display()),
         );
         let network = match self.link {
             GuestConnection::None => "hubport,id=net,hubid=0".to_owned(),
@@ -94,7 +97,7 @@ impl Machine<'_> {
             "virtio-net-device,netdev=net,mac=52:54:00:00:00:{:02x}",
             self.node.0 + 1
         );
-        qemu.args(["-serial", &serial])
+        qemu.args(["-chardev", &console, "-serial", "chardev:console"])
             .args(["-netdev", &network, "-device", &device]);
     }
 }
