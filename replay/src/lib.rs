@@ -50,6 +50,7 @@ pub use ideal::ideal;
 pub use outcome::{FunctionOutcome, Outcome, RankOutcome, Stuck};
 pub use placement::{Effort, Method, Placement, search};
 pub use prepared::{MOST_FILE_BYTES, PreparedError, PreparedJob};
+pub use replay::parallel::{map as map_in_parallel, processors};
 pub use replay::{NetworkModel, ReplayError, Setting, calibrate, replay};
 pub use rewrite::write_trace;
 pub use tolerance::{LevelTolerance, SLOWDOWNS, Tolerance, tolerance};

@@ -1,22 +1,18 @@
 //! Independent work on all processors.
 //!
-//! Results depend neither on the number of threads nor on their speed. Used by searches whose steps are whole plays.
+//! Results depend neither on the number of threads nor on their speed. Used by searches whose steps are whole plays, and by the exploration of orders.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Returns the number of processors of this machine for this process.
-pub(crate) fn processors() -> usize {
+pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Returns the results of `work` for all numbers below `count`, in their order, computed by up to `threads` threads.
-pub(crate) fn map<T: Send>(
-    threads: usize,
-    count: usize,
-    work: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
+pub fn map<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let some = || {
         let numbers = std::iter::from_fn(|| {

@@ -15,6 +15,9 @@ use crate::{Hop, Lossless, OWN, Parcel, Transit};
 /// A flow at a switch: switch, sender, receiver.
 type FlowAt = (u32, u32, u32);
 
+/// A flow with its port and the time of its last packet.
+pub(crate) type SavedFlow = (FlowAt, (u32, Time));
+
 /// The links of flows.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowLinks {
@@ -55,14 +58,14 @@ impl FlowLinks {
     }
 
     /// Each flow with its port and the time of its last packet.
-    pub(crate) fn save(&self) -> Vec<(FlowAt, (u32, Time))> {
+    pub(crate) fn save(&self) -> Vec<SavedFlow> {
         self.last
             .iter()
             .map(|(flow, last)| (*flow, *last))
             .collect()
     }
 
-    pub(crate) fn load(&mut self, saved: Vec<(FlowAt, (u32, Time))>) {
+    pub(crate) fn load(&mut self, saved: Vec<SavedFlow>) {
         self.last = saved.into_iter().collect();
     }
 }

@@ -8,7 +8,7 @@ use belljar_fabric::Endpoint;
 use belljar_sim::{EventKey, EventQueue, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::adaptive::FlowLinks;
+use crate::adaptive::{FlowLinks, SavedFlow};
 use crate::advance::Side;
 use crate::port::{Lane, Port, PortFigures};
 use crate::{Lossless, OWN, PairTraffic, Parcel, Transit};
@@ -23,7 +23,7 @@ pub struct LosslessState<P = Vec<u8>> {
     unroutable: u64,
     traffic: BTreeMap<(u32, u32), PairTraffic>,
     /// Port and last packet of each flow at a switch, with adaptive routing.
-    flows: Vec<((u32, u32, u32), (u32, Time))>,
+    flows: Vec<SavedFlow>,
 }
 
 /// A port without its packets, and these.

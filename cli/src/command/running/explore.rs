@@ -14,8 +14,6 @@ mod explain;
 mod faults;
 /// Runs with failures, and their results.
 mod injection;
-/// Work on all processors.
-mod parallel;
 /// Processes that carry out runs.
 mod processes;
 /// Runs of the exploration.
@@ -31,6 +29,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use belljar_files::write_file;
 use belljar_orders::{Minimiser, Order, PrioritySchedule, Search, Target, merge, plan};
+use belljar_replay::{map_in_parallel, processors};
 use belljar_sim::{Random, Seed};
 
 use crate::command::output::say;
@@ -39,7 +38,6 @@ use crate::command::terminal::progress::TerminalTask;
 pub(crate) use arguments::ExploreArguments;
 use arguments::{Budget, SearchOrder, base_words, budget, fault_choice, folder, time};
 use injection::FaultOutcome;
-use parallel::on_all_processors;
 use session::{OrderRun, Session};
 use table::{Extent, Outcome, ResultTable};
 use verdict::Judge;
@@ -240,7 +238,9 @@ impl Exploration {
     /// Runs the targets of a round on all processors.
     fn carry_out(&self, round: Vec<Target>) -> Vec<(Target, Result<Attempts>)> {
         let first = self.done;
-        let tried = on_all_processors(&round, |at, target| self.attempt(target, first + at));
+        let tried = map_in_parallel(processors(), round.len(), |at| {
+            self.attempt(&round[at], first + at)
+        });
         round.into_iter().zip(tried).collect()
     }
 

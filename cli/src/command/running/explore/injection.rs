@@ -10,12 +10,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use belljar_replay::{map_in_parallel, processors};
 use belljar_sim::figures::decimal;
 use serde::Serialize;
 
 use super::arguments::Budget;
 use super::faults::{Fault, FaultChoice, faults};
-use super::parallel::on_all_processors;
 use super::session::OrderRun;
 use super::verdict::Verdict;
 use super::{Exploration, MOST_AT_ONCE};
@@ -86,8 +86,9 @@ impl Exploration {
             let (now, later) = waiting.split_at(room);
             let begun = outcome.runs;
             let session = &self.session;
-            let runs = on_all_processors(now, |at, fault| {
-                session.carry_out(&format!("fault-{}", begun + at + 1), &[], Some(fault))
+            let runs = map_in_parallel(processors(), now.len(), |at| {
+                let name = format!("fault-{}", begun + at + 1);
+                session.carry_out(&name, &[], Some(&now[at]))
             });
             let mut ended = 0;
             for (fault, run) in now.iter().zip(runs) {
