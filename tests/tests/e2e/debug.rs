@@ -200,7 +200,7 @@ fn kernels_stop_at_their_functions_and_step_in_both_directions() {
     let commands = "inferior 5\nbreak __x64_sys_sendto\ncontinue\ninfo registers rip\nstepi\n\
                     info registers rip\nreverse-stepi\ninfo registers rip\nx/1i $rip\n\
                     info threads\n";
-    let output = debugged_with(&dir, &["--kernel"], commands);
+    let output = debugged_with(&dir, &["--kernels"], commands);
     assert!(
         output.contains("in __x64_sys_sendto ()") && output.contains("<__x64_sys_sendto>:"),
         "{output}"

@@ -59,7 +59,7 @@ pub(crate) struct DebugArguments {
     all_processes: bool,
     /// Show the kernel of each node as a process, with its processors as threads.
     #[arg(long)]
-    kernel: bool,
+    kernels: bool,
     /// Number of host threads.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -157,7 +157,7 @@ fn attend(
     let sandbox = sandbox(arguments.no_sandbox, Engine::Exact)?;
     let sandbox = sandbox.map(|sandbox| sandbox.reaching(reach).repeating());
     let mut session = Session::begin(plan, threads, sandbox.transpose()?, arguments.all_processes)?;
-    if arguments.kernel {
+    if arguments.kernels {
         session.show_kernels();
     }
     let stop = Arc::new(AtomicBool::new(false));
