@@ -24,6 +24,7 @@ mod table;
 mod verdict;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -33,7 +34,7 @@ use belljar_replay::{map_in_parallel, processors};
 use belljar_sim::{Random, Seed};
 
 use crate::command::output::say;
-use crate::command::terminal::interrupt::Deferral;
+use crate::command::terminal::interrupt::{self, Deferral};
 use crate::command::terminal::progress::TerminalTask;
 pub(crate) use arguments::ExploreArguments;
 use arguments::{Budget, SearchOrder, base_words, budget, fault_choice, folder, time};
@@ -94,10 +95,19 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
         session,
         done: 0,
     };
-    let extent = exploration.run(base, budget)?;
-    let explained = exploration.explain_failures()?;
-    let injected = exploration.inject(&failures, budget, explained.len() + 1)?;
-    let outcome = exploration.conclude(extent, explained, injected);
+    exploration.take(base)?;
+    // Requested failures come before orders, whose number may exceed any budget.
+    let deferral = Deferral::begin();
+    let injected = exploration.inject(&failures, budget, &deferral)?;
+    let extent = exploration.run(budget, &deferral)?;
+    let is_interrupted = deferral.is_wanted();
+    drop(deferral);
+    let explained = match is_interrupted {
+        true => Vec::new(),
+        false => exploration.explain_failures()?,
+    };
+    let mut outcome = exploration.conclude(extent, explained, injected);
+    outcome.interrupted = is_interrupted;
     let json = serde_json::to_string_pretty(&outcome)?;
     let path = out.join("summary.json");
     write_file(&path, json.as_bytes())
@@ -105,6 +115,10 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
     match arguments.json {
         true => say(json)?,
         false => say(outcome.text(&out))?,
+    }
+    if outcome.interrupted {
+        let kept = format!("the results so far are in {}", out.display());
+        return Ok(interrupt::report(&kept));
     }
     Ok(match outcome.has_failures() {
         true => ExitCode::FAILURE,
@@ -132,11 +146,9 @@ type Attempts = (Vec<OrderRun>, Option<String>);
 
 impl Exploration {
     /// Runs targets until none is left, or the budget is.
-    fn run(&mut self, base: OrderRun, budget: Budget) -> Result<Extent> {
-        let deferral = Deferral::begin();
+    fn run(&mut self, budget: Budget, deferral: &Deferral) -> Result<Extent> {
         let clock = self.session.clock();
         let task = TerminalTask::of_steps("runs", None);
-        self.take(base)?;
         task.step();
         loop {
             // Further runs may have further targets, so the time that is left is a lower bound.
@@ -366,9 +378,7 @@ impl Exploration {
             .max_by_key(|(at, run)| (explain::agreement(run, minimal), std::cmp::Reverse(**at)));
         let failure = explain::Failure::of(number, minimal, nearest, scenario);
         if let (Some(at), Some(folder)) = (failure.decision_ps, failure.scenario.parent()) {
-            let path = folder.join(DECISION_FILE);
-            write_file(&path, format!("{at} ps\n").as_bytes())
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            write_decision(folder, at)?;
         }
         let mut text = String::new();
         failure.write(&mut text);
@@ -377,6 +387,13 @@ impl Exploration {
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(failure)
     }
+}
+
+/// Writes the time in picoseconds at which the debugger begins with a failure's folder.
+fn write_decision(folder: &Path, at_ps: u64) -> Result<()> {
+    let path = folder.join(DECISION_FILE);
+    write_file(&path, format!("{at_ps} ps\n").as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// True if no run has both.

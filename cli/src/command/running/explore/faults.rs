@@ -73,6 +73,15 @@ impl FaultKind {
         }
     }
 
+    /// Time that a job has after the failure, in picoseconds: several timeouts of TCP. The launcher of Open MPI takes 2 s to end a job
+    /// whose process was killed.
+    pub(super) fn recovery_ps(self) -> u64 {
+        match self {
+            Self::Kill => 5_000_000_000_000,
+            Self::Die | Self::Pause | Self::Link => 1_000_000_000_000,
+        }
+    }
+
     /// True if the job loses a rank.
     pub(super) fn loses_rank(self) -> bool {
         matches!(self, Self::Kill | Self::Die)

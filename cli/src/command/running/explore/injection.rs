@@ -57,12 +57,12 @@ pub(super) struct FaultFailure {
 }
 
 impl Exploration {
-    /// Injects the failures of `wanted`; `first` is the number of the first failure's folder.
+    /// Injects the failures of `wanted`, until the budget or the user ends it.
     pub(super) fn inject(
         &mut self,
         wanted: &FaultChoice,
         budget: Budget,
-        first: usize,
+        deferral: &Deferral,
     ) -> Result<Option<FaultOutcome>> {
         if wanted.kinds.is_empty() {
             return Ok(None);
@@ -75,7 +75,6 @@ impl Exploration {
         let all = faults(&base.directory, wanted)?;
         let mut table = self.session.table_file("faults.csv")?;
         writeln!(table, "{HEADS}")?;
-        let deferral = Deferral::begin();
         let task = TerminalTask::of_steps("failures", Some(all.len() as u64));
         let mut waiting = &all[..];
         while !waiting.is_empty() && !deferral.is_wanted() {
@@ -97,7 +96,7 @@ impl Exploration {
                     ended += 1;
                     continue;
                 }
-                self.take_fault(fault, run?, &mut outcome, (&mut table, first))?;
+                self.take_fault(fault, run?, &mut outcome, &mut table)?;
                 task.step();
             }
             waiting = later;
@@ -115,7 +114,7 @@ impl Exploration {
         fault: &Fault,
         mut run: OrderRun,
         outcome: &mut FaultOutcome,
-        (table, first): (&mut File, usize),
+        table: &mut File,
     ) -> Result<()> {
         self.done += 1;
         outcome.runs += 1;
@@ -140,12 +139,16 @@ impl Exploration {
                 false => run.remove(),
             };
         }
-        let name = format!("failure-{}", first + outcome.failures.len());
+        let name = format!("fault-failure-{}", outcome.runs);
+        let scenario = self.session.write_scenario(&name, &[], Some(fault))?;
+        if let Some(folder) = scenario.parent() {
+            super::write_decision(folder, fault.at_ps)?;
+        }
         outcome.failures.push(FaultFailure {
             verdict: run.verdict.word(),
             detail: run.verdict.detail(),
             number: 1,
-            scenario: self.session.write_scenario(&name, &[], Some(fault))?,
+            scenario,
             directory: run.directory,
             fault: fault.clone(),
         });
@@ -199,14 +202,18 @@ impl FaultOutcome {
             }
             let _ = writeln!(
                 out,
-                "  repeat it with: belljar run {}\n",
+                "  repeat it with: belljar run {}",
                 failure.scenario.display()
             );
+            if let Some(folder) = failure.scenario.parent() {
+                let folder = folder.display();
+                let _ = writeln!(out, "  see it with: belljar debug {folder}\n");
+            }
         }
     }
 
     /// The figures, as text.
-    pub(super) fn write(&self, out: &mut String) {
+    pub(super) fn write(&self, out: &mut String, end: &str) {
         if let Some(reason) = &self.skipped {
             let _ = writeln!(out, "warning: no failures were injected: {reason}");
             return;
@@ -215,17 +222,19 @@ impl FaultOutcome {
         let verdicts: Vec<String> = verdicts
             .map(|(word, count)| format!("{count} {word}"))
             .collect();
-        let _ = writeln!(
-            out,
-            "{} runs with a failure: {}; {} processor seconds (median)",
-            self.runs,
-            verdicts.join(", "),
-            decimal(self.median_seconds, 2)
-        );
+        if self.runs > 0 {
+            let _ = writeln!(
+                out,
+                "{} runs with a failure: {}; {} processor seconds (median)",
+                self.runs,
+                verdicts.join(", "),
+                decimal(self.median_seconds, 2)
+            );
+        }
         if self.left > 0 {
             let _ = writeln!(
                 out,
-                "warning: the budget ended; {} failures were not injected",
+                "warning: {end}; {} failures were not injected",
                 self.left
             );
         }

@@ -25,6 +25,7 @@ use super::faults::Fault;
 use super::processes::Processes;
 use super::verdict::{Judge, Verdict};
 use crate::command::results::trace::hang::{lost, unrecorded};
+use crate::command::running::run::branches::INTERRUPTED;
 
 /// Time before the first delay at which a checkpoint must have been made, in picoseconds: nodes may be ahead of it.
 const MARGIN_PS: u64 = 100_000_000;
@@ -32,8 +33,6 @@ const MARGIN_PS: u64 = 100_000_000;
 const MOST_POINTS: usize = 3;
 /// Checkpoints of the base run that stay.
 const MOST_KEPT: u32 = 64;
-/// Time that a job has to recover from a failure, in picoseconds: several timeouts of TCP.
-const RECOVERY_PS: u64 = 1_000_000_000_000;
 /// The end of a run directory's name before the run is complete.
 const INCOMPLETE: &str = "incomplete";
 /// The folder of a run directory with its scenario's files.
@@ -175,6 +174,10 @@ impl Session {
                 None => return self.observe(directory, (delays, fault), Some(at.as_ps())),
                 // A node had run beyond the first delay.
                 Some(why) if why.contains("does not fit") => fs::remove_dir_all(&directory)?,
+                Some(why) if why == INTERRUPTED => {
+                    fs::remove_dir_all(&directory)?;
+                    bail!("the run {name} was interrupted");
+                }
                 Some(why) => bail!("the run {name} failed: {why}"),
             }
         }
@@ -208,7 +211,9 @@ impl Session {
     /// The scenario of a run with these delays and this failure. Its limit of virtual time permits the delays.
     fn scenario(&self, delays: &[ForcedDelay], fault: Option<&Fault>) -> Result<String> {
         let spans = delays.iter().map(|delay| delay.until_ps - delay.at_ps);
-        let failure = fault.map_or(0, |fault| fault.for_ps.unwrap_or_default() + RECOVERY_PS);
+        let failure = fault.map_or(0, |fault| {
+            fault.for_ps.unwrap_or_default() + fault.kind.recovery_ps()
+        });
         let limit = self.end_ps + spans.sum::<u64>() + failure + self.patience_ps;
         scenario(&self.table, delays, fault, Some(limit))
     }

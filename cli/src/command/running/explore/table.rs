@@ -72,6 +72,8 @@ pub(super) struct Outcome {
     pub(super) base_seconds: f64,
     pub(super) median_seconds: f64,
     pub(super) most_seconds: f64,
+    /// True if a signal ended the exploration.
+    pub(super) interrupted: bool,
     /// Runs with failures, if any were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) injected: Option<FaultOutcome>,
@@ -179,6 +181,7 @@ impl ResultTable {
             base_seconds: runs.get(&0).map_or(0.0, |run| run.cpu),
             median_seconds: seconds.get(seconds.len() / 2).copied().unwrap_or(0.0),
             most_seconds: seconds.last().copied().unwrap_or(0.0),
+            interrupted: false,
             injected: None,
             not_explored: NOT_EXPLORED,
         }
@@ -209,6 +212,10 @@ impl Outcome {
     /// As text, for the results in `folder`.
     pub(super) fn text(&self, folder: &Path) -> String {
         let mut out = String::new();
+        let end = match self.interrupted {
+            true => "a signal ended the exploration",
+            false => "the budget ended",
+        };
         for failure in &self.failures {
             failure.write(&mut out);
             out.push('\n');
@@ -239,16 +246,13 @@ impl Outcome {
         let base = decimal(self.base_seconds, 2);
         let _ = writeln!(out, "processor seconds: {base} for the base run{others}");
         if let Some(injected) = &self.injected {
-            injected.write(&mut out);
+            injected.write(&mut out, end);
         }
         if self.all_orders {
             let _ = writeln!(out, "all orders of the choices were run");
         }
         if let Extent::Cut { left } = self.extent {
-            let _ = writeln!(
-                out,
-                "warning: the budget ended; {left} or more orders were not run"
-            );
+            let _ = writeln!(out, "warning: {end}; {left} or more orders were not run");
         }
         if self.undecided > 0 {
             let _ = writeln!(

@@ -98,15 +98,20 @@ impl Judge {
         summary: &Value,
         fault: Option<&Fault>,
     ) -> Result<Verdict> {
-        let loses_rank = fault.is_some_and(|fault| fault.kind.loses_rank());
+        let lossy = fault.filter(|fault| fault.kind.loses_rank());
+        let loses_rank = lossy.is_some();
         let code = summary["exit_code"].as_i64();
         let Some(code) = code else {
             let ending = summary["ending"].as_str().unwrap_or_default().to_owned();
             return Ok(match hang::verdict(directory) {
                 Some(sentence) => Verdict::Hang(sentence),
-                None if ending.contains("limit") && loses_rank => Verdict::Hang(
-                    "the job does not end within 1 s of virtual time after the failure".to_owned(),
-                ),
+                None if ending.contains("limit") && loses_rank => {
+                    let seconds =
+                        lossy.map_or(0, |fault| fault.kind.recovery_ps()) / 1_000_000_000_000;
+                    Verdict::Hang(format!(
+                        "the job does not end within {seconds} s of virtual time after the failure"
+                    ))
+                }
                 None if ending.contains("limit") => Verdict::Undecided(ending),
                 None => Verdict::Broken(ending),
             });

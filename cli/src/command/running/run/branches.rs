@@ -27,6 +27,9 @@ use super::{watch_ranks, write_lost, write_traffic};
 use crate::command::running::check::sandbox;
 use crate::command::terminal::interrupt::Deferral;
 
+/// The reason of a run without results that a signal ended.
+pub(in crate::command::running) const INTERRUPTED: &str = "interrupted";
+
 /// Arguments of `belljar branches`.
 #[derive(Args)]
 pub(crate) struct BranchesArguments {
@@ -119,7 +122,7 @@ impl Branches<'_> {
         watch_ranks(&plan, &directory, &mut run, watched)?;
         let ending = run.go_in(sandbox, self.stop, &mut progress)?;
         if ending == Ending::Interrupted {
-            bail!("interrupted");
+            bail!(INTERRUPTED);
         }
         let summary = Summary::of(&plan, &run, &ending);
         let took = [prepared, progress.elapsed()];
