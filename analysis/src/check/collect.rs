@@ -235,7 +235,9 @@ impl<'a> CheckCollector<'a> {
         let is_crowded = self.accesses.is_crowded || self.windows.is_crowded;
         let buffers = match (self.accesses.are_recorded, is_crowded) {
             (true, false) => None,
-            (true, true) => Some("the run could not watch all buffers at once"),
+            (true, true) => Some(
+                "the run could not watch all buffers: there are too many at once, or some have too many pieces, or datatypes, partitions or windows whose memory is unknown",
+            ),
             (false, _) => {
                 Some("the run recorded no loads and stores; run it with trace.buffers = true")
             }

@@ -30,6 +30,8 @@ use operations::{ProcessBuffers, Until, until};
 const MOST_FOUND: usize = 16;
 /// Most accesses to an operation's buffers, recorded or not, until they are watched no longer.
 const MOST_HITS: u32 = 1 << 12;
+/// Calls that make windows with memory that is not watched.
+const UNFOLLOWED_WINDOWS: [&str; 2] = ["MPI_Win_create_dynamic", "MPI_Win_allocate_shared"];
 /// Bits of CR3 with the address of the page tables.
 const TABLES: u64 = 0x000f_ffff_ffff_f000;
 
@@ -154,14 +156,18 @@ impl NodeTracer {
             self.buffers.has_new_ranges |= changed;
             return;
         }
+        if event.name() == "MPI_Request_get_status" {
+            changed |= own.end_observed(event, Reader(memory));
+        }
         let call = (event.entry, event.thread);
         let mut has_room = true;
         let details = event.details.0.as_deref();
         let persistent = details.map_or(&[][..], |details| &details.persistent);
         if event.meaning().phase == Phase::Prepared {
-            let ranges = process.owned_ranges(event, Reader(memory));
+            let owned = process.owned_ranges(event, Reader(memory));
+            has_room &= owned.is_whole;
             if let Some(number) = persistent.first() {
-                has_room &= own.prepare(*number, ranges);
+                has_room &= own.prepare(*number, owned.ranges);
             }
         } else if kind == CallKind::Start {
             for (prepared, number) in persistent.iter().zip(&event.started) {
@@ -179,14 +185,17 @@ impl NodeTracer {
             }
         } else if event.meaning().makes_window() {
             let range = process.window_range(event, Reader(memory));
+            // Memory is attached later, or other processes access it directly.
+            has_room &= !UNFOLLOWED_WINDOWS.contains(&event.name());
             if let Some((range, window)) = range.zip(window) {
                 changed = true;
                 has_room &= own.begin(call, Until::Window(window), vec![range]);
             }
         } else if let Some(until) = until(event, window, Reader(memory)) {
-            let ranges = process.owned_ranges(event, Reader(memory));
-            changed |= !ranges.is_empty();
-            has_room &= own.begin(call, until, ranges);
+            let owned = process.owned_ranges(event, Reader(memory));
+            changed |= !owned.ranges.is_empty();
+            has_room &= owned.is_whole;
+            has_room &= own.begin(call, until, owned.ranges);
         }
         let is_new = !has_room && !own.is_crowded;
         own.is_crowded |= !has_room;

@@ -17,6 +17,21 @@ use crate::own::buffers::{BufferRole, OwnedRange};
 /// Most ranges of an operation.
 const MOST_RANGES: usize = 1 << 10;
 
+/// The memory that a call's operations own.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedMemory {
+    pub(crate) ranges: Vec<OwnedRange>,
+    /// False if some of it is not described exactly, or has too many pieces.
+    pub(crate) is_whole: bool,
+}
+
+impl OwnedMemory {
+    /// Room for further ranges.
+    fn room(&self) -> u64 {
+        MOST_RANGES.saturating_sub(self.ranges.len()) as u64
+    }
+}
+
 /// One side of a collective operation: the argument with its buffer, the one with its datatype, and displacements.
 struct CollectiveSide<'a> {
     buffer: &'static str,
@@ -29,22 +44,26 @@ struct CollectiveSide<'a> {
 impl Process {
     /// Returns the ranges that the operations of a call own that returned; for a call that prepares an operation, those that
     /// the operation will own.
-    pub(crate) fn owned_ranges(&self, event: &Event, memory: Reader<'_>) -> Vec<OwnedRange> {
+    pub(crate) fn owned_ranges(&self, event: &Event, memory: Reader<'_>) -> OwnedMemory {
         let arguments = Arguments::new(event, memory);
-        let mut ranges = Vec::new();
-        if arguments.has("partitions") {
-            return ranges;
+        let mut owned = OwnedMemory {
+            ranges: Vec::new(),
+            is_whole: !arguments.has("partitions"),
+        };
+        if !owned.is_whole {
+            return owned;
         }
         for transfer in &event.transfers {
             if transfer.peer != Peer::Null {
-                self.transfer_ranges(event, transfer, &arguments, &mut ranges);
+                self.transfer_ranges(event, transfer, &arguments, &mut owned);
             }
         }
         for collective in &event.collectives {
-            self.collective_ranges(event, collective, &arguments, &mut ranges);
+            self.collective_ranges(event, collective, &arguments, &mut owned);
         }
-        ranges.truncate(MOST_RANGES);
-        ranges
+        owned.is_whole &= owned.ranges.len() <= MOST_RANGES;
+        owned.ranges.truncate(MOST_RANGES);
+        owned
     }
 
     /// Returns the memory of a window that a call created; `None` if it has none of its own.
@@ -64,20 +83,24 @@ impl Process {
         (handle, count): (u64, u64),
         start: u64,
         role: BufferRole,
-        ranges: &mut Vec<OwnedRange>,
+        owned: &mut OwnedMemory,
     ) {
         let Some((blocks, extent)) = self.datatypes.blocks(handle) else {
+            owned.is_whole &= count == 0;
             return;
         };
         if let [(0, bytes)] = blocks[..]
             && (i64::try_from(bytes) == Ok(extent) || count == 1)
         {
             let bytes = bytes.checked_mul(count);
-            ranges.extend(bytes.and_then(|bytes| range(start, bytes, role)));
+            owned
+                .ranges
+                .extend(bytes.and_then(|bytes| range(start, bytes, role)));
             return;
         }
-        let most = (MOST_RANGES.saturating_sub(ranges.len()) as u64) / (blocks.len().max(1) as u64);
+        let most = owned.room() / (blocks.len().max(1) as u64);
         if count > most {
+            owned.is_whole = false;
             return;
         }
         for element in 0..count {
@@ -86,7 +109,7 @@ impl Process {
                 let at = start.checked_add_signed(offset.checked_add(*at)?)?;
                 range(at, *bytes, role)
             });
-            ranges.extend(all);
+            owned.ranges.extend(all);
         }
     }
 
@@ -96,7 +119,7 @@ impl Process {
         event: &Event,
         transfer: &Transfer,
         arguments: &Arguments<'_>,
-        ranges: &mut Vec<OwnedRange>,
+        owned: &mut OwnedMemory,
     ) {
         let receives = transfer.direction == Direction::Receive;
         let (buffer, datatype, role) = match (transfer.kind, receives) {
@@ -126,7 +149,7 @@ impl Process {
             .address(shared, arguments)
             .zip(arguments.word(datatype));
         if let Some((start, handle)) = place.filter(|_| receives || !replaces) {
-            self.add_elements((handle, transfer.count), start, role, ranges);
+            self.add_elements((handle, transfer.count), start, role, owned);
         }
     }
 
@@ -140,7 +163,7 @@ impl Process {
         event: &Event,
         collective: &Collective,
         arguments: &Arguments<'_>,
-        ranges: &mut Vec<OwnedRange>,
+        owned: &mut OwnedMemory,
     ) {
         let none = Details::default();
         let details = event.details.0.as_deref().unwrap_or(&none);
@@ -165,7 +188,7 @@ impl Process {
         let communicator = self.communicator(arguments);
         for side in [sent, received] {
             if let Some(communicator) = communicator {
-                self.side_ranges(&side, collective.root, communicator, arguments, ranges);
+                self.side_ranges(&side, collective.root, communicator, arguments, owned);
             }
         }
     }
@@ -176,7 +199,7 @@ impl Process {
         root: Option<Peer>,
         communicator: &Communicator,
         arguments: &Arguments<'_>,
-        ranges: &mut Vec<OwnedRange>,
+        owned: &mut OwnedMemory,
     ) {
         let is_root = root.is_some_and(|root| communicator.is_me(root));
         let takes_part = match side.amount.who {
@@ -188,6 +211,8 @@ impl Process {
             return;
         };
         let Some(handle) = arguments.word(side.datatype) else {
+            // The datatypes are in a list.
+            owned.is_whole = false;
             return;
         };
         let Some(size) = self.datatypes.size(handle).filter(|size| *size > 0) else {
@@ -201,7 +226,7 @@ impl Process {
             for (at, bytes) in side.displacements.iter().zip(&side.amount.pieces) {
                 let offset = at.checked_mul(extent);
                 if let Some(start) = offset.and_then(|offset| start.checked_add_signed(offset)) {
-                    self.add_elements((handle, bytes / size), start, side.role, ranges);
+                    self.add_elements((handle, bytes / size), start, side.role, owned);
                 }
             }
             return;
@@ -222,8 +247,9 @@ impl Process {
                 (bytes / size).checked_mul(times?.into())
             }),
         };
+        owned.is_whole &= count.is_some();
         if let Some(count) = count {
-            self.add_elements((handle, count), start, side.role, ranges);
+            self.add_elements((handle, count), start, side.role, owned);
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use belljar_trace::{BUFFER_ACCESS, BufferAccessWord, Probe, ProbeAt, ProbePurpose, ProbeRecord};
+use belljar_trace::{
+    BUFFER_ACCESS, BufferAccessWord, Probe, ProbeAt, ProbePurpose, ProbeRecord, ProbeValue,
+};
 
 use super::script::{Script, scripts};
 use crate::guest::registers::MagicRegisters;
@@ -107,6 +109,36 @@ fn requests_that_share_a_handle_end_by_their_variables() {
 }
 
 #[test]
+fn a_request_that_is_found_complete_owns_no_buffer() {
+    for mut it in watched() {
+        let receive = [0x6000, int(9), it.integer, int(0), int(1), it.world];
+        begin(&mut it, "MPI_Irecv", &receive);
+        let flag = it.guest.ints(&[0]);
+        it.call("MPI_Request_get_status", &[HANDLE, flag, it.ignore]);
+        assert_eq!(ranges(&mut it), [(0x6000, 0x6024, true)]);
+        let flag = it.guest.ints(&[1]);
+        it.call("MPI_Request_get_status", &[HANDLE, flag, it.ignore]);
+        assert_eq!(ranges(&mut it), []);
+    }
+}
+
+/// A program may exchange the variables of equal handles: after as many completions no buffer is owned.
+#[test]
+fn requests_that_share_a_handle_have_all_ended_after_as_many_completions() {
+    for mut it in watched() {
+        for order in [[0, 1], [1, 0]] {
+            let send = |at| [at, int(1), it.double, int(3), int(7), it.world];
+            let (first, second) = (send(0x5000), send(0x6000));
+            let variables = [first, second].map(|send| begin(&mut it, "MPI_Isend", &send));
+            for at in order {
+                it.call("MPI_Wait", &[variables[at], it.ignore]);
+            }
+            assert_eq!(ranges(&mut it), []);
+        }
+    }
+}
+
+#[test]
 fn persistent_requests_own_their_buffers_while_they_are_active() {
     for mut it in watched() {
         let send = [0x5000, int(4), it.double, int(0), int(1), it.world];
@@ -132,6 +164,22 @@ fn gaps_of_datatypes_are_not_watched() {
         begin(&mut it, "MPI_Isend", &send);
         let blocks = [0x5000, 0x5010, 0x5020].map(|at| (at, at + 8, false));
         assert_eq!(ranges(&mut it), blocks);
+    }
+}
+
+#[test]
+fn buffers_of_too_many_pieces_are_reported() {
+    for mut it in watched() {
+        let column = 0x4c00_7777;
+        let vector = [int(2000), int(1), int(2), it.double];
+        it.guest
+            .make(&mut it.tracer, "MPI_Type_vector", &vector, column);
+        let send = [0x5000, int(1), column, int(3), int(7), it.world];
+        begin(&mut it, "MPI_Isend", &send);
+        assert_eq!(ranges(&mut it), []);
+        let records = it.tracer.take_probe_records();
+        let roles = records.iter().map(|record| record.arguments[0].clone());
+        assert_eq!(roles.collect::<Vec<_>>(), [ProbeValue::Word(5)]);
     }
 }
 

@@ -7,6 +7,7 @@ use belljar_trace::Event;
 use bincode::{Decode, Encode};
 
 use super::window::WindowAccesses;
+use crate::decode::arguments::Arguments;
 use crate::guest::memory::Reader;
 use crate::process::buffers::request_variables;
 
@@ -94,8 +95,9 @@ impl ProcessBuffers {
     }
 
     /// Ends the operation of request `number`, which a call completed by variables in the range `named`. Several requests may
-    /// share a handle, and the program distinguishes them by their variables alone: if those do not tell, all of them end.
-    pub(super) fn complete(&mut self, number: u64, named: Option<(u64, u64)>) -> bool {
+    /// share a handle, and the program distinguishes them by their variables alone: if those do not tell, all of them end, and
+    /// with an operation that ended before in place of another one, all with these `handles`.
+    fn complete(&mut self, number: u64, named: Option<(u64, u64)>, handles: &[u64]) -> bool {
         let requests = |operation: &OwningOperation| match operation.until {
             Until::Request {
                 number,
@@ -106,7 +108,9 @@ impl ProcessBuffers {
         };
         let mut all = self.operations.iter().filter_map(requests);
         let Some((_, shared, _)) = all.find(|(own, ..)| *own == number) else {
-            return false;
+            return self.end(
+                |until| matches!(until, Until::Request { handle, .. } if handles.contains(handle)),
+            );
         };
         let all = self.operations.iter().filter_map(requests);
         let sharing: Vec<(u64, u64)> = all
@@ -123,6 +127,16 @@ impl ProcessBuffers {
         self.end(|until| matches!(until, Until::Request { number, .. } if ending.contains(number)))
     }
 
+    /// Ends the operations whose request `MPI_Request_get_status` found complete, without freeing it.
+    pub(super) fn end_observed(&mut self, event: &Event, memory: Reader<'_>) -> bool {
+        let mut arguments = Arguments::new(event, memory);
+        let is_complete = arguments.integer("flag").is_some_and(|flag| flag != 0);
+        let Some(handle) = arguments.word("request").filter(|_| is_complete) else {
+            return false;
+        };
+        self.end(|until| matches!(until, Until::Request { handle: own, .. } if *own == handle))
+    }
+
     /// Ends the operations whose request is freed; of requests with unknown handles, all.
     pub(super) fn free(&mut self, handle: u64) -> bool {
         let has_it =
@@ -136,7 +150,7 @@ impl ProcessBuffers {
         let mut changed = false;
         let named = request_variables(event);
         for completion in &event.completed {
-            changed |= self.complete(completion.request, named);
+            changed |= self.complete(completion.request, named, handles);
         }
         let kind = event.meaning().kind;
         let window = event.details.0.as_ref().and_then(|details| details.window);
