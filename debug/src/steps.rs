@@ -65,6 +65,7 @@ impl Session {
             self.shown = Some(thread);
             return self.after_libraries(Stop { thread, cause });
         }
+        let here = self.timeline.position();
         let stopped = match movement {
             Movement::Continue => self.forward(stop),
             Movement::ReverseContinue => self.backward(stop),
@@ -78,6 +79,10 @@ impl Session {
             },
         };
         self.hear();
+        if stopped.is_err() {
+            // The failed movement may have left the ranks, whose places the debugger knows.
+            self.timeline.goto(here)?;
+        }
         self.after_libraries(stopped?)
     }
 
