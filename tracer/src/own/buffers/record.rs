@@ -1,6 +1,6 @@
 //! Records of accesses to memory that operations own.
 //!
-//! They are records of the run's probe for this purpose, with the words of [`BUFFER_ACCESS`].
+//! They are records of the run's probe for this purpose, with the words of [`BUFFER_ACCESS`](belljar_trace::BUFFER_ACCESS).
 
 use belljar_trace::{BUFFER_ACCESS, Frame, ProbeRecord, ProbeValue, Site};
 
