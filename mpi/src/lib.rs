@@ -26,7 +26,8 @@ pub use function::{Base, Function, Parameter, Standard};
 pub use functions::FUNCTIONS;
 pub use meaning::{
     Access, Boundary, CallKind, Completes, Creation, Epoch, Meaning, Meeting, Object, Phase,
-    SendMode, lays_out_grids, meaning, meaning_of, sets_attribute,
+    SendMode, lays_out_grids, makes_window_of_other_memory, meaning, meaning_of, observes_request,
+    sets_attribute,
 };
 pub use operation::Operation;
 

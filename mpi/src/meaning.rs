@@ -394,6 +394,20 @@ pub fn sets_attribute(function: u16) -> bool {
     matches!(meaning(function).base, "Comm_set_attr" | "Attr_put")
 }
 
+/// True for `MPI_Request_get_status`, which observes the completion of a request without freeing it (MPI-4.0, 3.7.6).
+pub fn observes_request(function: u16) -> bool {
+    meaning(function).base == "Request_get_status"
+}
+
+/// True for the functions that make a window with memory besides the caller's own range: it is attached later, or shared by
+/// processes that access it directly.
+pub fn makes_window_of_other_memory(function: u16) -> bool {
+    matches!(
+        meaning(function).base,
+        "Win_create_dynamic" | "Win_allocate_shared"
+    )
+}
+
 /// Returns the meaning of the function with this name. `None` for a name that the table lacks.
 pub fn meaning_of(name: &str) -> Option<&'static Meaning> {
     crate::number(name).map(meaning)

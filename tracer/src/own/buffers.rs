@@ -15,7 +15,7 @@ mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use belljar_mpi::{CallKind, Phase};
+use belljar_mpi::{CallKind, Phase, makes_window_of_other_memory, observes_request};
 use belljar_trace::{Event, ProbePurpose, ProbeRecord};
 use bincode::{Decode, Encode};
 
@@ -30,8 +30,6 @@ use operations::{ProcessBuffers, Until, until};
 const MOST_FOUND: usize = 16;
 /// Most accesses to an operation's buffers, recorded or not, until they are watched no longer.
 const MOST_HITS: u32 = 1 << 12;
-/// Calls that make windows with memory that is not watched.
-const UNFOLLOWED_WINDOWS: [&str; 2] = ["MPI_Win_create_dynamic", "MPI_Win_allocate_shared"];
 /// Bits of CR3 with the address of the page tables.
 const TABLES: u64 = 0x000f_ffff_ffff_f000;
 
@@ -156,7 +154,7 @@ impl NodeTracer {
             self.buffers.has_new_ranges |= changed;
             return;
         }
-        if event.name() == "MPI_Request_get_status" {
+        if observes_request(event.function) {
             changed |= own.end_observed(event, Reader(memory));
         }
         let call = (event.entry, event.thread);
@@ -185,8 +183,7 @@ impl NodeTracer {
             }
         } else if event.meaning().makes_window() {
             let range = process.window_range(event, Reader(memory));
-            // Memory is attached later, or other processes access it directly.
-            has_room &= !UNFOLLOWED_WINDOWS.contains(&event.name());
+            has_room &= !makes_window_of_other_memory(event.function);
             if let Some((range, window)) = range.zip(window) {
                 changed = true;
                 has_room &= own.begin(call, Until::Window(window), vec![range]);

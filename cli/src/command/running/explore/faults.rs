@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use belljar_archive::TraceReader;
+use belljar_mpi::Boundary;
 use belljar_sim::figures::decimal;
 use belljar_trace::TRACE_FILE;
 use clap::ValueEnum;
@@ -58,6 +59,7 @@ pub(super) struct FaultChoice {
 /// A call of a rank.
 struct OwnCall {
     name: &'static str,
+    boundary: Option<Boundary>,
     entry_ps: u64,
     end_ps: u64,
 }
@@ -154,6 +156,7 @@ fn calls(directory: &Path) -> Result<BTreeMap<u32, (u32, Vec<OwnCall>)>> {
         let ps = |cycles| header.frequency(event.node).time_of(cycles).as_ps();
         let call = OwnCall {
             name: event.name(),
+            boundary: event.meaning().boundary(),
             entry_ps: ps(event.entry),
             end_ps: ps(exit),
         };
@@ -166,9 +169,9 @@ fn calls(directory: &Path) -> Result<BTreeMap<u32, (u32, Vec<OwnCall>)>> {
         calls.sort_by_key(|call| call.entry_ps);
         let first = calls
             .iter()
-            .rposition(|call| call.name.starts_with("MPI_Init"));
+            .rposition(|call| call.boundary == Some(Boundary::Start));
         calls.drain(..first.map_or(0, |at| at + 1));
-        calls.retain(|call| call.name != "MPI_Finalize");
+        calls.retain(|call| call.boundary != Some(Boundary::End));
     }
     ranks.retain(|_, (_, calls)| !calls.is_empty());
     Ok(ranks)
@@ -207,6 +210,7 @@ mod tests {
     fn times_are_in_calls_and_between_them() {
         let call = |name, entry_ps, end_ps| OwnCall {
             name,
+            boundary: None,
             entry_ps,
             end_ps,
         };
