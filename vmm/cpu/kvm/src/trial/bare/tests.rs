@@ -25,6 +25,8 @@ const LOOK: [u8; 13] = [
 const SPIN: [u8; 2] = [0xeb, 0xfe];
 /// About a tenth of a second.
 const LONG: u64 = 1 << 28;
+/// Some seconds: a bound for exits that must come, also on a slow host.
+const PATIENCE: u64 = LONG << 5;
 
 /// A processor with `code`; `None`, with a message, if there is no KVM.
 fn guest(code: &[u8]) -> Option<KvmVcpu> {
@@ -76,7 +78,7 @@ fn sound_guest_by(wanted: RequestedMeans, code: &[u8]) -> Option<KvmVcpu> {
 }
 
 fn look(vcpu: &mut KvmVcpu) -> u64 {
-    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    let exit = vcpu.run(vcpu.now() + PATIENCE).unwrap();
     assert!(
         matches!(
             exit,
@@ -229,7 +231,7 @@ const TELL: [u8; 2] = [0xe6, 0x81];
 
 /// Runs to the guest's next output, which must be the value `told`.
 fn tells(vcpu: &mut KvmVcpu, told: u32) {
-    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    let exit = vcpu.run(vcpu.now() + PATIENCE).unwrap();
     let expected = Exit::PioWrite {
         port: 0x81,
         len: 1,

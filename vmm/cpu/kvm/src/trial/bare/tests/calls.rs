@@ -45,7 +45,7 @@ fn interrupted_at(mut vcpu: KvmVcpu, rip: u64) {
     vcpu.set_registers(&registers);
     assert!(vcpu.interruptible());
     vcpu.interrupt(VECTOR);
-    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    let exit = vcpu.run(vcpu.now() + PATIENCE).unwrap();
     assert_eq!(exit, Exit::Magic { at: vcpu.now() }, "from {rip:#x}");
     assert_eq!(vcpu.registers().gpr[Registers::RAX], 0x1234);
     vcpu.complete_magic(CODE);
@@ -96,7 +96,7 @@ fn faults_at(mut vcpu: KvmVcpu, rip: u64) {
     ram.write_obj(0_u64, GuestAddress(STUB_TABLE)).unwrap();
     let missed = GuestAddress(registers.gpr[Registers::R11]);
     ram.write_slice(&TELL_MISSED, missed).unwrap();
-    let exit = vcpu.run(vcpu.now() + LONG).unwrap();
+    let exit = vcpu.run(vcpu.now() + PATIENCE).unwrap();
     assert_eq!(exit, Exit::Magic { at: vcpu.now() }, "from {rip:#x}");
     let seen = vcpu.registers();
     assert_eq!(seen.rip, MAGIC_ADDRESS);
