@@ -1,4 +1,7 @@
 //! The header of a file of probe records, and the version that it needs.
+//!
+//! A file has the lowest version whose readers understand all of its probes, so files without accesses to buffers keep their bytes. Called
+//! by the writer of such files, and by their readers.
 
 use belljar_trace::{Probe, ProbePurpose, TraceHeader};
 use bincode::{Decode, Encode};
