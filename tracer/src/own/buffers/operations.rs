@@ -1,8 +1,8 @@
 //! Operations in progress of a process, and the memory that they own.
 //!
 //! An operation is here from the return of its call to the return of the call that completes it, and all tables are bounded. Where requests
-//! cannot be told apart, operations end early rather than late: an access may be missed, and none is invented. Called by the watched buffers
-//! of a node, at returns of calls.
+//! cannot be told apart, all of their operations end, so that later accesses are missed instead of being reported wrongly; a program that exchanges
+//! the variables of equal handles is the exception. Called by the watched buffers of a node, at returns of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
