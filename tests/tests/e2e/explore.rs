@@ -104,6 +104,13 @@ fn a_result_that_depends_on_the_order_of_waitany_is_found() {
     assert_eq!(outputs, ["sum 2.0\n", "sum 2.5\n"]);
 }
 
+/// Runs a scenario on three threads into the folder `again`; the workload ends with `wanted`.
+fn run_again(dir: &Dir, scenario: &str, wanted: i32) {
+    let words = ["run", "--quiet", "--threads", "3", "--out", "again"];
+    let (_, error, code) = dir.call(&[&words[..], &[scenario]].concat());
+    assert_eq!(code, Some(wanted), "{error}");
+}
+
 /// The bytes of a file of a run.
 fn bytes(run: &Path, name: &str) -> Vec<u8> {
     std::fs::read(run.join(name))
@@ -164,16 +171,7 @@ fn a_message_of_the_next_phase_is_found_minimised_and_repeated_to_the_byte() {
     );
     // The scenario gives the same run from the boot, with another number of threads.
     let scenario = failure["scenario"].as_str().expect("a path");
-    let (_, error, code) = dir.call(&[
-        "run",
-        "--quiet",
-        "--threads",
-        "3",
-        "--out",
-        "again",
-        scenario,
-    ]);
-    assert_eq!(code, Some(3), "{error}");
+    run_again(&dir, scenario, 3);
     let first = dir.path(failure["directory"].as_str().expect("a path"));
     for name in [
         "trace.bjt",
@@ -311,17 +309,7 @@ fn killed_ranks_end_the_job_and_paused_ones_do_not() {
     assert!(last < at + 2e-3 && last > at - 1e-3, "{last} {at}");
     // The scenario gives the same run from the boot.
     let scenario = "out/fault-2/scenario.toml";
-    let words = [
-        "run",
-        "--quiet",
-        "--threads",
-        "3",
-        "--out",
-        "again",
-        scenario,
-    ];
-    let (_, error, code) = dir.call(&words);
-    assert_eq!(code, Some(255), "{error}");
+    run_again(&dir, scenario, 255);
     for name in ["trace.bjt", "stdout", "stderr", "summary.json"] {
         assert!(
             bytes(&dir.path("out/fault-2"), name) == bytes(&dir.path("again"), name),
