@@ -8,9 +8,7 @@ use belljar_cpu::{
     BufferAccess, BufferRanges, Exit, InstructionSet, Vcpu, WatchKind, WatchedBuffer,
     WatchedBuffers,
 };
-use belljar_exact::{Costs, Timing};
 use belljar_exact_testing::bare::{CODE, DATA, Guest, assemble};
-use belljar_pipeline::processor::Processor;
 use iced_x86::code_asm::*;
 
 /// The page tables of bare guests, and others.
@@ -58,14 +56,8 @@ fn guest() -> Guest {
 
 /// As [`guest`], under the time model of a processor with caches.
 fn timed_guest() -> Guest {
-    let timing = Timing {
-        costs: Costs::default(),
-        caches: None,
-        processor: Some(Processor::built_in("zen5").unwrap().into()),
-        has_memory: true,
-    };
     let set = InstructionSet::default();
-    with_program(Guest::with_timing(&[], timing, &set))
+    with_program(Guest::with_timing(&[], super::with_caches(), &set))
 }
 
 fn buffers(space: u64, kind: WatchKind, exempt: &[(u64, u64)]) -> WatchedBuffers {

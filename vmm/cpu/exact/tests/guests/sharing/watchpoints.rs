@@ -2,9 +2,7 @@
 //! same with and without them, to the cycle.
 
 use belljar_cpu::{Exit, InstructionSet, Vcpu, WatchKind, Watchpoint};
-use belljar_exact::{Costs, Timing};
 use belljar_exact_testing::bare::{CODE, DATA, Guest, STACK, assemble};
-use belljar_pipeline::processor::Processor;
 use iced_x86::code_asm::*;
 
 /// The page tables of bare guests, and others.
@@ -55,14 +53,8 @@ fn guest() -> Guest {
 
 /// As [`guest`], under the time model of a processor with caches.
 fn timed_guest() -> Guest {
-    let timing = Timing {
-        costs: Costs::default(),
-        caches: None,
-        processor: Some(Processor::built_in("zen5").unwrap().into()),
-        has_memory: true,
-    };
     let set = InstructionSet::default();
-    with_alias(Guest::with_timing(&program(), timing, &set))
+    with_alias(Guest::with_timing(&program(), super::with_caches(), &set))
 }
 
 fn with_alias(mut guest: Guest) -> Guest {
