@@ -67,12 +67,17 @@ const TOLERANCE: f64 = 0.05;
 /// The same for shares, in hundredths.
 const TOLERANCE_OF_SHARES: f64 = 1.0;
 
-/// The numbers in a line, with true for shares.
+/// The numbers in a line, with true for shares. A change in hundredths (`+6.5 %`) is read as the ratio of the new figure to the
+/// former one (106.5): each of both may differ by [`TOLERANCE`].
 fn numbers(line: &str) -> Vec<(f64, bool)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let is_share = words.get(at + 1).is_some_and(|next| next.starts_with('%'));
+        if is_share && word.starts_with(['+', '-']) {
+            found.extend(word.parse().ok().map(|change: f64| (100.0 + change, false)));
+            continue;
+        }
         let parts = word.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
         let values = parts.filter_map(|part| part.trim_matches('.').parse().ok());
         found.extend(values.map(|value: f64| (value, is_share)));
