@@ -36,13 +36,21 @@ pub(super) fn environment(
     };
     let mut variables = Variables::default();
     if is_container || root.has(Mpi::OpenMpi) {
-        let is_new = root.holds("prterun");
+        let is_new = ["prterun", "prte"].iter().any(|name| root.holds(name));
         variables.open_mpi(&rsh, crowded);
+        if is_new && !is_container {
+            variables.prrte(&rsh);
+        }
         // Debian's settings file leaves UCX out, which drives the cards.
         match cards {
             true if root.holds("mca_pml_ucx.so") => {
                 variables.messages_by("ucx");
                 variables.windows_by_cards(root.holds("mca_osc_ucx.so"));
+            }
+            // Open MPI 5 has its components in its library, usually; of these two it takes UCX if that finds a card.
+            true if is_new && root.holds("libucp.so.0") => {
+                variables.messages_by("ucx,ob1");
+                variables.windows_by_cards(true);
             }
             true => {}
             false => variables.messages_by("ob1"),
@@ -249,6 +257,27 @@ mod tests {
         assert_eq!(with_cards["OMPI_MCA_pml"], "ucx");
         assert_eq!(with_cards["OMPI_MCA_osc"], "ucx,sm");
     }
+
+    #[test]
+    fn images_with_open_mpi_5_have_its_launchers_variables() {
+        let mut root = GuestRoot::default();
+        let two = scenario("ranks-per-node = 2");
+        root.add("/usr/bin/prte", b"");
+        root.add("/usr/lib/x86_64-linux-gnu/libmpi.so.40", b"");
+        let variables = environment(&root, false, &two, false);
+        assert_eq!(variables["PRTE_MCA_plm_ssh_agent"], "belljar-rsh");
+        assert_eq!(
+            variables["PRTE_MCA_prte_default_hostfile"],
+            format!("/run/belljar/{OPEN_MPI_HOSTS}")
+        );
+        assert_eq!(variables["OMPI_MCA_btl"], "tcp,self,sm");
+        assert!(!environment(&root, false, &two, true).contains_key("OMPI_MCA_pml"));
+        root.add("/usr/lib/x86_64-linux-gnu/libucp.so.0", b"");
+        let with_cards = environment(&root, false, &two, true);
+        assert_eq!(with_cards["OMPI_MCA_pml"], "ucx,ob1");
+        assert_eq!(with_cards["OMPI_MCA_osc"], "ucx,sm");
+    }
+
     #[test]
     fn containers_have_those_of_every_mpi() {
         let root = GuestRoot::default();
