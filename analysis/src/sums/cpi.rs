@@ -64,6 +64,13 @@ pub struct CpiStatistics {
     pub ranks: Vec<CpiStat>,
     /// The total of all processes.
     pub all: CpiStat,
+    /// The most processors that a node of the run has; 1 unless the caller sets it.
+    #[serde(skip_serializing_if = "is_one")]
+    pub processors: u32,
+}
+
+fn is_one(processors: &u32) -> bool {
+    *processors == 1
 }
 
 /// Sums of a process's cycles.
@@ -150,7 +157,11 @@ impl<'a> CpiCollector<'a> {
         }
         ranks.sort_by_key(|stat| (stat.job, stat.rank, stat.node));
         let all = self.stat(&all);
-        CpiStatistics { ranks, all }
+        CpiStatistics {
+            ranks,
+            all,
+            processors: 1,
+        }
     }
 
     fn stat(&self, sums: &CycleSums) -> CpiStat {

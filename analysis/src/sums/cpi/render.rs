@@ -45,6 +45,13 @@ impl CpiStatistics {
                 "  without a time model, instructions are cycles by the scenario's ratio, and core has the idle time"
             )?;
         }
+        if self.processors > 1 {
+            writeln!(
+                out,
+                "  nodes have {} processors: what other threads execute on a rank's processor between its calls counts for the rank",
+                self.processors
+            )?;
+        }
         Ok(())
     }
 

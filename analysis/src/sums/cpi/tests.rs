@@ -95,3 +95,19 @@ fn without_a_time_model_the_core_takes_the_ratio() {
     assert_eq!((stat.caches, stat.memory, stat.idle), (None, None, None));
     assert_eq!((stat.mpi.cycles, stat.total.cycles), (60, 360));
 }
+
+/// The text of statistics of nodes with this number of processors.
+fn text_of(processors: u32) -> String {
+    let communicators = Collector::new().resolve();
+    let mut statistics = CpiCollector::new(&communicators, None).finish();
+    statistics.processors = processors;
+    let mut text = Vec::new();
+    statistics.write(&mut text).expect("memory takes it");
+    String::from_utf8(text).expect("text")
+}
+
+#[test]
+fn several_processors_of_a_node_are_named() {
+    assert!(text_of(4).contains("nodes have 4 processors"));
+    assert!(!text_of(1).contains("processors"));
+}

@@ -78,24 +78,34 @@ pub(super) fn told(groups: &[TracedNodeGroup]) -> String {
     }
 }
 
-/// Cycles of an instruction without other costs. All nodes must have the same value, and one processor.
-pub(super) fn ratio_of(trace: &Path) -> Result<f64> {
+/// How nodes count cycles and instructions.
+pub(super) struct Processors {
+    /// Cycles of an instruction without other costs, the same on all nodes.
+    pub(super) ratio: f64,
+    /// The most processors that a node has.
+    pub(super) most: u32,
+}
+
+/// Reads the processors of the traced run. With a time model, nodes must have one processor: an account is a processor's, and
+/// ranks move between them.
+pub(super) fn processors_of(trace: &Path) -> Result<Processors> {
     let kinds = nodes_of(trace)?.map_or_else(Vec::new, |nodes| nodes.kinds(1));
-    if let Some((nodes, _)) = kinds.iter().find(|(nodes, _)| nodes.vcpus > 1) {
+    let is_timed = kinds.iter().any(|(nodes, _)| nodes.timing.is_some());
+    let most = kinds.iter().map(|(nodes, _)| nodes.vcpus).max().unwrap_or(1);
+    if is_timed && most > 1 {
         bail!(
-            "cycles per instruction are known of processors, and ranks share {} of them on each node; run with nodes.vcpus = 1",
-            nodes.vcpus
+            "a time model accounts for processors, and ranks move between the {most} of a node; run with nodes.vcpus = 1, or without nodes.timing"
         );
     }
     let mut ratios: Vec<f64> = kinds.iter().map(|(nodes, _)| nodes.ratio()).collect();
     ratios.dedup();
-    let is_timed = kinds.iter().any(|(nodes, _)| nodes.timing.is_some());
     if !is_timed && let [one, other, ..] = ratios[..] {
         bail!(
             "an instruction takes {one} cycles on some nodes and {other} on others; run with a nodes.timing in one of the groups, so that nodes account for their time"
         );
     }
-    Ok(ratios.first().copied().unwrap_or(1.0))
+    let ratio = ratios.first().copied().unwrap_or(1.0);
+    Ok(Processors { ratio, most })
 }
 
 /// The nodes of the traced run, if its scenario is next to the trace.

@@ -98,8 +98,9 @@ pub(super) fn stat(arguments: &StatArguments) -> Result<ExitCode> {
 /// `belljar trace stat --cpi`.
 fn cpi(arguments: &StatArguments, path: &Path) -> Result<ExitCode> {
     let filter = filter(&arguments.filter, path)?;
-    let ratio = ratio(nodes::ratio_of(path)?);
-    let (statistics, state) = belljar_analysis::cpi(path, &filter, ratio)?;
+    let processors = nodes::processors_of(path)?;
+    let (mut statistics, state) = belljar_analysis::cpi(path, &filter, ratio(processors.ratio))?;
+    statistics.processors = processors.most;
     results(&state, |out| match arguments.json {
         true => statistics.write_json(out),
         false => statistics.write(out),
