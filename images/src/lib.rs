@@ -47,5 +47,5 @@ pub use recipe::built_in::built_in_recipes;
 pub use recipe::{Recipe, RecipeError, place};
 pub use store::cache::{Cache, CacheError, user_folder, user_state_folder};
 pub use store::manifest::{
-    Container, Image, ImageFile, Manifest, ManifestError, OurFile, ReceivedFiles,
+    Container, IPOIB_LIST, Image, ImageFile, Manifest, ManifestError, OurFile, ReceivedFiles,
 };

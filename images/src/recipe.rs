@@ -39,7 +39,7 @@ pub(crate) use spec::{Destination, RecipeProgram, RecipeSource, Spec};
 
 /// Version of this crate's interpretation of recipes; part of every key. Raise it whenever the same recipe would give
 /// another image.
-const BUILDER_VERSION: u32 = 4;
+const BUILDER_VERSION: u32 = 5;
 
 /// Largest file a recipe may name, in bytes: recipes name sources and scripts, not disks.
 const LARGEST_FILE: u64 = 64 << 20;

@@ -79,6 +79,14 @@ pub enum PlanError {
         /// Name of the image's recipe.
         image: String,
     },
+    /// A kernel has no IP over InfiniBand.
+    #[error(
+        "infiniband.ipoib needs the module ib_ipoib, and image {image} has none: Debian's kernels for clouds lack it; bookworm-infiniband has it, and so do images with the kernel package linux-image-amd64"
+    )]
+    NoIpoib {
+        /// Name of the image's recipe.
+        image: String,
+    },
     /// A background job is invalid.
     #[error("background{0}")]
     Background(#[from] BackgroundError),

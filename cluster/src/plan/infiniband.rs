@@ -16,6 +16,8 @@ use crate::plan::images::ImagePlan;
 use crate::scenario::engine::Engine;
 use crate::scenario::{Infiniband, RoutingName, Scenario, SpeedName};
 
+/// Drivers on the run disk.
+pub(super) mod drivers;
 /// Buffers and virtual lanes.
 mod flow;
 
@@ -37,6 +39,8 @@ pub struct InfinibandPlan {
     pub delays: Delays,
     /// Buffers and virtual lanes.
     pub flow: Flow,
+    /// True if nodes have an interface of IP over InfiniBand.
+    pub ipoib: bool,
     speed: SpeedName,
     rate: u64,
     /// Doubts about the network, for users.
@@ -62,8 +66,8 @@ impl InfinibandPlan {
             check_engine(scenario, engine)?;
         }
         let plan = Self::of_network(scenario, folder)?;
-        if plan.is_some() {
-            Self::check_images(images)?;
+        if let Some(plan) = &plan {
+            plan.check_images(images)?;
         }
         Ok(plan)
     }
@@ -107,13 +111,19 @@ impl InfinibandPlan {
         let mut plan = Self {
             lookahead: Span::MAX,
             words: format!(
-                "{:?} {}, {} of cable, {} a switch, {}",
+                "{:?} {}, {} of cable, {} a switch, {}{}",
                 table.speed,
                 shape.topology,
                 table.cable.0,
                 shape.switch_latency.0,
-                flow::words(flow)
+                flow::words(flow),
+                if table.ipoib {
+                    ", IP over InfiniBand"
+                } else {
+                    ""
+                }
             ),
+            ipoib: table.ipoib,
             flow,
             warnings,
             topology,
@@ -129,13 +139,17 @@ impl InfinibandPlan {
     }
 
     /// Refuses images whose kernels have no drivers.
-    fn check_images(images: &[ImagePlan]) -> Result<(), PlanError> {
-        match images.iter().find(|image| image.image.infiniband.is_none()) {
-            Some(without) => Err(PlanError::NoInfiniband {
-                image: without.image.manifest.recipe.clone(),
-            }),
-            None => Ok(()),
+    fn check_images(&self, images: &[ImagePlan]) -> Result<(), PlanError> {
+        for image in images {
+            let recipe = || image.image.manifest.recipe.clone();
+            let Some(drivers) = &image.image.infiniband else {
+                return Err(PlanError::NoInfiniband { image: recipe() });
+            };
+            if self.ipoib && !drivers::has_ipoib(drivers) {
+                return Err(PlanError::NoIpoib { image: recipe() });
+            }
         }
+        Ok(())
     }
 
     /// The line of a plan about it.
@@ -167,6 +181,7 @@ impl InfinibandPlan {
                 _ => Speed::Edr,
             },
             rate: self.rate,
+            ports: u16::try_from(self.topology.hosts()).unwrap_or(u16::MAX),
         };
         InfinibandConfig {
             card: HcaConfig {

@@ -68,6 +68,9 @@ pub struct Infiniband {
     pub buffer: Bytes,
     /// Virtual lanes of the data; by default as many as the routes need so that no links wait for each other in a circle.
     pub lanes: Option<u8>,
+    /// True to give each node an interface of IP over InfiniBand, `ib0`.
+    #[serde(default)]
+    pub ipoib: bool,
     /// The nodes' cards.
     #[serde(default)]
     pub card: CardTable,

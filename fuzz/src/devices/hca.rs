@@ -61,6 +61,7 @@ impl Card {
                 description: String::new(),
                 speed: Speed::Edr,
                 rate: 100_000_000_000,
+                ports: 4,
             },
             delays: Delays {
                 send: Span::from_ns(1),

@@ -11,7 +11,7 @@ use crate::filesystem::contents::{Item, TreeContents};
 use crate::filesystem::data::Data;
 use crate::filesystem::kernel::UnpackedKernel;
 use crate::filesystem::layout::module_file;
-use crate::store::manifest::{INFINIBAND, NFS};
+use crate::store::manifest::{INFINIBAND, IPOIB_LIST, NFS};
 
 /// A part of an image with kernel modules.
 pub(crate) struct ModuleArchive {
@@ -19,18 +19,22 @@ pub(crate) struct ModuleArchive {
     pub(crate) file: &'static str,
     /// Modules by the name of the list of those to load, which has their dependencies, too.
     lists: &'static [(&'static str, &'static [&'static str])],
+    /// The same of modules that some kernels' packages lack.
+    optional: &'static [(&'static str, &'static [&'static str])],
 }
 
 /// NFS, for runs whose nodes share a folder.
 pub(crate) const NFS_MODULES: ModuleArchive = ModuleArchive {
     file: NFS,
     lists: &[("server", &["nfsd"]), ("client", &["nfsv4"])],
+    optional: &[],
 };
 
-/// Drivers of InfiniBand cards, and the access of programs to them.
+/// Drivers of InfiniBand cards, and the access of programs to them; and IP over InfiniBand, which Debian's kernels for clouds lack.
 pub(crate) const INFINIBAND_MODULES: ModuleArchive = ModuleArchive {
     file: INFINIBAND,
     lists: &[("order", &["mlx4_ib", "ib_uverbs", "ib_umad", "rdma_ucm"])],
+    optional: &[(IPOIB_LIST, &["ib_ipoib"])],
 };
 
 /// The modules of an archive and their lists, or `None` if the kernel's package lacks one of them.
@@ -44,16 +48,32 @@ pub(crate) fn modules(
         let Some(order) = kernel.load_order_if_present(chroot, wanted)? else {
             return Ok(None);
         };
-        let mut names = String::new();
-        for path in &order {
-            let file = module_file(path);
-            contents.take_as(chroot, path, &format!("/{file}"))?;
-            names.push_str(&format!("{file}\n"));
+        add_list(&mut contents, list, &order, chroot)?;
+    }
+    for (list, wanted) in archive.optional {
+        if let Some(order) = kernel.load_order_if_present(chroot, wanted)? {
+            add_list(&mut contents, list, &order, chroot)?;
         }
-        let names = Item::ours(Data::Bytes(names.into_bytes()), false);
-        contents.insert(&format!("/{list}"), names)?;
     }
     Ok(Some(contents))
+}
+
+/// Adds a list and its modules.
+fn add_list(
+    contents: &mut TreeContents,
+    list: &str,
+    order: &[String],
+    chroot: &Chroot,
+) -> Result<(), ImageError> {
+    let mut names = String::new();
+    for path in order {
+        let file = module_file(path);
+        contents.take_as(chroot, path, &format!("/{file}"))?;
+        names.push_str(&format!("{file}\n"));
+    }
+    let names = Item::ours(Data::Bytes(names.into_bytes()), false);
+    contents.insert(&format!("/{list}"), names)?;
+    Ok(())
 }
 
 /// The part's bytes: a tar archive without times and owners.

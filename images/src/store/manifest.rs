@@ -22,6 +22,8 @@ pub(crate) const INITRD: &str = "initrd.cpio";
 pub(crate) const ROOT: &str = "root.erofs";
 pub(crate) const NFS: &str = "nfs.tar";
 pub(crate) const INFINIBAND: &str = "infiniband.tar";
+/// The list of the modules of IP over InfiniBand in an image's archive of the cards' drivers.
+pub const IPOIB_LIST: &str = "ipoib";
 
 /// An error of an image in the cache.
 #[derive(Debug, thiserror::Error)]

@@ -49,6 +49,42 @@ pair() {
 "#;
 
 #[test]
+fn ip_and_connections_by_address_go_over_the_cards() {
+    let Some(dir) = Dir::new() else { return };
+    let script = r#"
+ping -c 3 -i 0.01 node1-ib0
+cat /sys/class/net/ib0/mtu /sys/class/net/ib0/mode
+belljar-rsh node1 ib_send_lat -R -s 8 -n 200 >/tmp/server 2>&1 &
+sleep 0.3
+ib_send_lat -R -s 8 -n 200 node1-ib0
+wait
+"#;
+    let scenario = with_cards(2, script).with("ipoib = true");
+    let run = dir.run(&scenario, "run", &["--threads", "2"]).success();
+    let text = run.text("stdout");
+    assert!(
+        text.contains("3 packets transmitted, 3 packets received"),
+        "{text}"
+    );
+    assert!(text.contains("\n2044\ndatagram\n"), "{text}");
+    let latency = number(&text, "8 ", 4);
+    assert!((0.78..0.9).contains(&latency), "{latency}\n{text}");
+    let other = dir.run(&scenario, "one", &["--threads", "1"]).success();
+    assert_eq!(other.text("stdout"), text);
+    assert_eq!(other.text("wire-ib.csv"), run.text("wire-ib.csv"));
+}
+
+#[test]
+fn a_kernel_without_ip_over_infiniband_is_named() {
+    let Some(dir) = Dir::new() else { return };
+    let scenario = Scenario::new(2, "true").with("[infiniband]\nspeed = \"EDR\"\nipoib = true");
+    let run = dir.run(&scenario, "run", &[]);
+    assert_eq!(run.code, Some(1));
+    let error = &run.stderr;
+    assert!(error.contains("bookworm-mpich has none"), "{error}");
+}
+
+#[test]
 fn drivers_tools_and_both_mpis_use_the_card() {
     let Some(dir) = Dir::new() else { return };
     let script = [

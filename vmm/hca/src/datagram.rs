@@ -93,6 +93,9 @@ impl Step<'_> {
         if packet.is_management && packet.queue_pair == 0 {
             return self.manage(packet);
         }
+        if self.administers(packet) {
+            return self.administer(packet);
+        }
         let known = self.with_pair(number, |step, pair| step.take(pair, packet));
         if known.is_none() {
             self.core.counters.dropped += 1;

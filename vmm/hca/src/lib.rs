@@ -61,6 +61,7 @@ use events::EventQueues;
 use groups::Groups;
 use lent::LentMemory;
 pub use limits::DOORBELLS;
+use management::administrator::Administrator;
 use pair::QueuePair;
 use registers::Interface;
 use shared::SharedReceive;
@@ -111,6 +112,8 @@ pub struct Identity {
     pub speed: Speed,
     /// Bits per second of the link.
     pub rate: u64,
+    /// Number of ports of the subnet, with local identifiers from 1 on. GUIDs differ as local identifiers do.
+    pub ports: u16,
 }
 
 impl Identity {
@@ -185,6 +188,7 @@ pub struct HcaState {
     shared: BTreeMap<u32, SharedReceive>,
     pairs: BTreeMap<u32, QueuePair>,
     groups: Groups,
+    administrator: Administrator,
     /// The number of the first of the port's own pairs.
     special: u32,
     port_is_up: bool,

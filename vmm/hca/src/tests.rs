@@ -7,6 +7,8 @@ use super::*;
 use crate::fields::put;
 use crate::memory::{read, write};
 
+/// Paths and groups of the subnet.
+mod administration;
 /// The driver's commands, each right and wrong.
 mod commands;
 /// Random programs against a plain model.
@@ -59,6 +61,7 @@ impl TestNode {
             description: "test".to_owned(),
             speed: Speed::Edr,
             rate: 100_000_000_000,
+            ports: 0x2000,
         };
         let delays = DELAYS;
         Self {

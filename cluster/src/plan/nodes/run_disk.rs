@@ -11,6 +11,7 @@ use std::path::Path;
 
 use belljar_fabric::Mac;
 
+use crate::plan::infiniband::drivers;
 use crate::plan::{ImagePlan, Plan};
 use crate::scenario::Arp;
 use crate::scripts::COMMANDS;
@@ -70,7 +71,9 @@ pub fn build(plan: &Plan, image: &ImagePlan) -> io::Result<Vec<u8>> {
         let hosts = hosts(" slots=");
         add(&mut archive, OPEN_MPI_HOSTS, 0o644, hosts.as_bytes())?;
     }
-    add(&mut archive, "names", 0o644, names(plan.nodes).as_bytes())?;
+    let has_ipoib = plan.infiniband.as_ref().is_some_and(|cards| cards.ipoib);
+    let names = names(plan.nodes, has_ipoib);
+    add(&mut archive, "names", 0o644, names.as_bytes())?;
     for (name, script) in COMMANDS {
         if image.commands.contains(&name) {
             add(
@@ -117,10 +120,15 @@ fn add_parts_of_image(
     if plan.shared_folder {
         add_shared_folder(archive, image)?;
     }
-    match plan.infiniband {
-        Some(_) => add_modules(archive, image.image.infiniband.as_deref(), DRIVERS_FOLDER),
-        None => Ok(()),
+    let cards = plan.infiniband.as_ref();
+    let Some((cards, drivers)) = cards.zip(image.image.infiniband.as_deref()) else {
+        return Ok(());
+    };
+    for (name, content) in drivers::files(drivers, cards.ipoib)? {
+        let name = format!("{DRIVERS_FOLDER}/{name}");
+        add(archive, &name, 0o644, &content)?;
     }
+    Ok(())
 }
 
 /// Adds NFS's modules and the script that loads them.
@@ -201,11 +209,14 @@ fn exports(environment: &BTreeMap<String, String>) -> String {
     several.map(line).collect()
 }
 
-/// For each node a line of `/etc/hosts`; guests would take long to generate thousands.
-fn names(nodes: u32) -> String {
+/// For each node a line of `/etc/hosts`, and one of its interface of IP over InfiniBand; guests would take long to generate thousands.
+fn names(nodes: u32, has_ipoib: bool) -> String {
     let mut lines = "127.0.0.1 localhost\n".to_owned();
     for node in 0..nodes {
         lines.push_str(&format!("{} node{node}\n", address(node)));
+    }
+    for node in (0..nodes).filter(|_| has_ipoib) {
+        lines.push_str(&format!("{} node{node}-ib0\n", drivers::address(node)));
     }
     lines
 }

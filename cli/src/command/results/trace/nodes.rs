@@ -91,7 +91,11 @@ pub(super) struct Processors {
 pub(super) fn processors_of(trace: &Path) -> Result<Processors> {
     let kinds = nodes_of(trace)?.map_or_else(Vec::new, |nodes| nodes.kinds(1));
     let is_timed = kinds.iter().any(|(nodes, _)| nodes.timing.is_some());
-    let most = kinds.iter().map(|(nodes, _)| nodes.vcpus).max().unwrap_or(1);
+    let most = kinds
+        .iter()
+        .map(|(nodes, _)| nodes.vcpus)
+        .max()
+        .unwrap_or(1);
     if is_timed && most > 1 {
         bail!(
             "a time model accounts for processors, and ranks move between the {most} of a node; run with nodes.vcpus = 1, or without nodes.timing"
