@@ -191,7 +191,7 @@ fn threads_hosts_and_interruptions_change_no_byte() {
     let scenario = with_cards(2, &command.concat()).with("[checkpoint]\nevery = \"50 ms\"");
     let whole = dir.run(&scenario, "whole", &["--threads", "1"]).success();
     // The drivers' reset takes a second, and what follows takes two hosts as many messages as rounds.
-    dir.run_to_checkpoint(&scenario, "parts", 26, &["--threads", "2"]);
+    dir.run_to_checkpoint(&scenario, "parts", 18, &["--threads", "2"]);
     let apart = ["--launch", "local", "--threads", "1", "--hosts", "one,two"];
     whole.assert_same(&dir.resume("parts", &apart));
     replays_take_the_network_of_the_cards(&dir);
