@@ -1,7 +1,7 @@
 //! The memory that a call's operations own: buffers of operations in progress, and memory of windows.
 //!
 //! Ranges follow from arguments, counts and the blocks of datatypes. Buffers that these do not describe exactly are left out:
-//! those of unknown datatypes, of very many blocks, and of partitions. Used when calls return.
+//! those of unknown datatypes and of very many blocks. Used when calls return.
 
 use belljar_mpi::{Access, Base, CallKind};
 use belljar_trace::{
@@ -50,9 +50,10 @@ impl Process {
         let mut arguments = Arguments::new(event, memory);
         let mut owned = OwnedMemory {
             ranges: Vec::new(),
-            is_whole: !arguments.has("partitions"),
+            is_whole: true,
         };
-        if !owned.is_whole {
+        if arguments.has("partitions") {
+            self.partitions(event, &arguments, &mut owned);
             return owned;
         }
         for transfer in &event.transfers {
@@ -66,6 +67,38 @@ impl Process {
         owned.is_whole &= owned.ranges.len() <= MOST_RANGES;
         owned.ranges.truncate(MOST_RANGES);
         owned
+    }
+
+    /// Adds the ranges of the partitions of a message, one partition after the other; none if they are not described exactly.
+    fn partitions(&self, event: &Event, arguments: &Arguments<'_>, owned: &mut OwnedMemory) {
+        let sends = event.meaning().kind == CallKind::SendPartitioned;
+        let role = match sends {
+            true => BufferRole::Send,
+            false => BufferRole::Receive,
+        };
+        let words = |name| arguments.count(name);
+        let numbers = words("partitions").zip(words("count"));
+        let handle = arguments.word("datatype");
+        let extent = handle.and_then(|handle| Some(self.datatypes.bounds(handle)?.extent));
+        let place = self.address("buf", arguments).zip(handle).zip(extent);
+        let Some(((partitions, count), ((start, handle), extent))) = numbers.zip(place) else {
+            owned.is_whole = false;
+            return;
+        };
+        let bytes = extent.checked_mul(count.cast_signed());
+        for partition in 0..partitions {
+            let offset = bytes.and_then(|bytes| bytes.checked_mul(partition.cast_signed()));
+            match offset.and_then(|offset| start.checked_add_signed(offset)) {
+                Some(start) if owned.room() > 0 => {
+                    self.add_elements((handle, count), start, role, owned);
+                }
+                _ => owned.is_whole = false,
+            }
+            if !owned.is_whole {
+                owned.ranges.clear();
+                return;
+            }
+        }
     }
 
     /// Returns the memory of a window that a call created; `None` if it has none of its own.
