@@ -21,14 +21,10 @@ mod finding;
 mod library;
 /// Calls before the start and after the end of MPI.
 mod lifetime;
-/// Arguments of calls that make objects.
-mod making;
 /// Data of matched messages.
 mod messages;
 /// Objects that are never freed.
 mod objects;
-/// Datatypes at the origin and at the target of accesses to windows.
-mod one_sided;
 /// Causal order of a run: message races and sends that need buffering.
 mod order;
 /// As text and as JSON.
@@ -37,8 +33,6 @@ mod render;
 mod requests;
 /// Data that calls describe: bytes and classes of datatypes.
 mod signature;
-/// Type signatures and layouts of datatypes.
-mod types;
 
 use std::path::Path;
 

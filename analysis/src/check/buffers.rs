@@ -21,8 +21,8 @@ use belljar_trace::{Direction, Event, Transfer, TransferKind};
 use super::epochs::{Epochs, Guard};
 use super::finding::{FindingKind, Findings};
 use super::requests::RequestStates;
+use super::signature::types::{TypeTable, TypedData};
 use super::signature::{integer, word};
-use super::types::{TypeTable, TypedData};
 
 /// Limit on ranges of a process.
 const MOST_RANGES: usize = 1 << 16;

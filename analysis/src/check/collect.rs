@@ -20,8 +20,8 @@ use super::messages::Messages;
 use super::objects::Objects;
 use super::order::RunOrder;
 use super::requests::RequestStates;
-use super::types::TypeTable;
-use super::{MpiCheck, RunFacts, Unchecked, arguments, library, making, one_sided};
+use super::signature::types::TypeTable;
+use super::{MpiCheck, RunFacts, Unchecked, arguments, library};
 use crate::causes::hang::{Hang, HangVerdict, HungRank, JobRank, RankState};
 use crate::dump::frames::FrameNames;
 
@@ -95,7 +95,6 @@ impl<'a> CheckCollector<'a> {
         let process = (call.node, call.process);
         let findings = &mut self.findings;
         arguments::take(&call, self.communicators, findings);
-        making::take(&call, findings);
         if self.is_partial {
             library::returned(&call, findings);
             self.last.insert(process, call);
@@ -149,7 +148,6 @@ impl<'a> CheckCollector<'a> {
                 .take(call, fact, &self.types, &mut self.findings);
             self.turns
                 .take(call, window, fact, &turns, &mut self.findings);
-            one_sided::take(call, fact, &self.types, &mut self.findings);
             self.buffers.take(call, fact, &context, &mut self.findings);
             if self.accesses.are_recorded {
                 let (buffers, order) = (&self.buffers, &mut self.order);
@@ -247,7 +245,7 @@ impl<'a> CheckCollector<'a> {
         let buffers = match (self.accesses.are_recorded, is_crowded) {
             (true, false) => None,
             (true, true) => Some(
-                "the run could not watch all buffers: there are too many at once, or some have too many pieces, or datatypes, partitions or windows whose memory is unknown",
+                "the run could not watch all buffers: there are too many at once, or some have too many pieces, or datatypes or windows whose memory is unknown",
             ),
             (false, _) => {
                 Some("the run recorded no loads and stores; run it with trace.buffers = true")

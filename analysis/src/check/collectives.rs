@@ -6,6 +6,8 @@
 
 /// Data that must be the same at all members.
 mod data;
+/// Data among neighbours in a grid.
+mod neighbors;
 /// Pieces of operations with a count for each member.
 mod pieces;
 
@@ -17,7 +19,7 @@ use belljar_mpi::{CallKind, Meeting, Phase};
 use belljar_trace::{Collective, Event, Peer};
 
 use super::finding::{FindingKind, Findings};
-use super::types::TypeTable;
+use super::signature::types::TypeTable;
 use crate::causes::hang::JobRank;
 
 /// Limit on turns that some members have not reached.
@@ -124,6 +126,7 @@ impl CollectiveTurns {
         let alike = parts.iter().filter(|earlier| earlier.label == part.label);
         for earlier in alike.filter(|_| is_intra).take(MOST_COMPARED) {
             pieces::compare(earlier, &part, context, findings);
+            neighbors::compare(earlier, &part, context, findings);
         }
         parts.push(part.clone());
         if parts.len() as u64 >= size {

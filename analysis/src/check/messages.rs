@@ -2,6 +2,9 @@
 //!
 //! Memory holds sends and receives without a partner alone. Called for each fact.
 
+/// Datatypes at the origin and at the target of accesses to windows.
+mod one_sided;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -9,7 +12,7 @@ use belljar_job::{Channel, Fact, Member, Operation, OperationId, Origin};
 use belljar_trace::{Datatype, Direction, Ending, Event, Transfer};
 
 use super::finding::{FindingKind, Findings};
-use super::types::{Comparison, TypeTable, TypedData, difference as type_difference};
+use super::signature::types::{Comparison, TypeTable, TypedData, difference as type_difference};
 use crate::causes::hang::JobRank;
 use crate::dump::words;
 
@@ -61,6 +64,7 @@ impl Messages {
         types: &TypeTable,
         findings: &mut Findings,
     ) {
+        one_sided::take(call, fact, types, findings);
         let Fact::Begun {
             operation,
             origin: Origin::Transfer(transfer),

@@ -3,10 +3,13 @@
 //! Classes distinguish integers, floating-point numbers and others by size, so equivalent datatypes of C and Fortran agree.
 //! `MPI_BYTE` and `MPI_PACKED` agree with all. Used by checks of messages and of collective operations.
 
+/// Type signatures and layouts of datatypes.
+pub(super) mod types;
+
 use belljar_trace::datatypes::{PREDEFINED, by_handle};
 use belljar_trace::{Datatype, Event};
 
-use super::types::{Comparison, TypeTable, TypedData};
+use types::{Comparison, TypeTable, TypedData};
 
 /// The class of a basic datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use belljar_mpi::{Base, CallKind, Object};
 use belljar_trace::{Event, Fact, Making, UNDEFINED};
 
-use super::finding::{FindingKind, Findings};
+use crate::check::finding::{FindingKind, Findings};
 
 /// Checks the arguments of a call.
 pub(super) fn take(call: &Rc<Event>, findings: &mut Findings) {

@@ -7,7 +7,7 @@ use belljar_trace::{Amount, Datatype, Peer};
 
 use super::{TurnContext, TurnPart};
 use crate::check::finding::{FindingKind, Findings};
-use crate::check::types::{Comparison, TypedData, difference};
+use crate::check::signature::types::{Comparison, TypedData, difference};
 
 /// Compares the pieces that two members exchange.
 pub(super) fn compare(
@@ -86,8 +86,8 @@ pub(super) fn compare_pieces(
     false
 }
 
-/// One side of an amount: bytes of all pieces, and datatypes of one or of each.
-struct Side<'a> {
+/// One side of a member's data: bytes of all pieces, and datatypes of one or of each.
+pub(super) struct Side<'a> {
     amount: &'a Amount,
     datatypes: &'a [Datatype],
 }
@@ -101,7 +101,7 @@ impl Side<'_> {
         own.unwrap_or(Datatype::Unknown)
     }
 
-    fn piece(&self, of: u32) -> Option<Piece> {
+    pub(super) fn piece(&self, of: u32) -> Option<Piece> {
         let index = usize::try_from(of).ok()?;
         Some(Piece {
             bytes: self.amount.pieces.get(index).copied()?,
@@ -118,7 +118,7 @@ impl Side<'_> {
 }
 
 /// Both sides of a member's data.
-fn sides(part: &TurnPart) -> Option<(Side<'_>, Side<'_>)> {
+pub(super) fn sides(part: &TurnPart) -> Option<(Side<'_>, Side<'_>)> {
     let collective = part.collective.as_ref()?;
     let details = part.call.details.0.as_deref();
     let datatypes = details.and_then(|details| details.datatypes.as_deref());

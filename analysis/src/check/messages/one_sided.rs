@@ -8,9 +8,9 @@ use std::rc::Rc;
 use belljar_job::{Fact, Operation, Origin};
 use belljar_trace::{Datatype, Direction, Event};
 
-use super::buffers::target_data;
-use super::finding::{FindingKind, Findings};
-use super::types::{Comparison, TypeTable, TypedData, difference};
+use crate::check::buffers::target_data;
+use crate::check::finding::{FindingKind, Findings};
+use crate::check::signature::types::{Comparison, TypeTable, TypedData, difference};
 use crate::dump::words;
 
 /// Compares the origin's data of an access that a fact begins with the target's.

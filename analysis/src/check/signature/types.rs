@@ -18,8 +18,8 @@ use belljar_job::ProcessKey;
 use belljar_trace::datatypes::PREDEFINED;
 use belljar_trace::{Datatype, DatatypeContents, Event, Fact};
 
-use super::signature::{BasicType, Element, elements_of};
-pub(super) use compare::{Comparison, difference};
+use super::{BasicType, Element, elements_of};
+pub(in crate::check) use compare::{Comparison, difference};
 use digest::Digest;
 
 /// Most datatypes in memory.
@@ -93,27 +93,27 @@ struct ElementLayout {
 
 /// Data in a buffer: elements of a datatype of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TypedData {
-    pub(super) process: ProcessKey,
-    pub(super) datatype: Datatype,
-    pub(super) count: u64,
+pub(in crate::check) struct TypedData {
+    pub(in crate::check) process: ProcessKey,
+    pub(in crate::check) datatype: Datatype,
+    pub(in crate::check) count: u64,
 }
 
 /// The datatypes of all processes.
 #[derive(Debug, Default)]
-pub(super) struct TypeTable {
+pub(in crate::check) struct TypeTable {
     signatures: BTreeMap<(ProcessKey, u32), Rc<TypeNode>>,
     layouts: BTreeMap<(ProcessKey, u32), ElementLayout>,
     listed: usize,
     /// True if signatures of derived datatypes were not compared.
-    pub(super) lacks_signatures: Cell<bool>,
+    pub(in crate::check) lacks_signatures: Cell<bool>,
     /// True if buffers of derived datatypes were not compared.
-    pub(super) lacks_layouts: Cell<bool>,
+    pub(in crate::check) lacks_layouts: Cell<bool>,
 }
 
 impl TypeTable {
     /// Takes a call that may have created a datatype.
-    pub(super) fn take(&mut self, call: &Event) {
+    pub(in crate::check) fn take(&mut self, call: &Event) {
         let Some(Fact::Datatype(Datatype::Derived { number, .. })) = call.fact else {
             return;
         };
@@ -184,7 +184,7 @@ impl TypeTable {
     }
 
     /// Compares the type signatures of sent and received data, as far as both reach.
-    pub(super) fn compare(&self, sent: TypedData, received: TypedData) -> Comparison {
+    pub(in crate::check) fn compare(&self, sent: TypedData, received: TypedData) -> Comparison {
         let node = |data: TypedData| self.node(data.process, &[(data.datatype, data.count)]);
         let is_derived = |data: TypedData| !matches!(data.datatype, Datatype::Predefined(_));
         let compared = node(sent)
@@ -203,7 +203,7 @@ impl TypeTable {
 
     /// Returns the ranges of memory of a buffer at `start`, each with its first and its last address plus one; `None` if they
     /// are unknown, or too many.
-    pub(super) fn ranges(&self, data: TypedData, start: u64) -> Option<Vec<(u64, u64)>> {
+    pub(in crate::check) fn ranges(&self, data: TypedData, start: u64) -> Option<Vec<(u64, u64)>> {
         let ranges = self.known_ranges(data, start);
         if ranges.is_none() {
             self.lacks_layouts.set(true);
