@@ -34,6 +34,9 @@ type Space = (Member, Option<WindowId>);
 /// The begin of a range, and a number that is unique.
 type RangeKey = (u64, u64);
 
+/// Memory of an access at its target: the window at the target, and ranges of offsets in it.
+pub(super) type TargetRanges = ((WindowId, Member), Vec<(u64, u64)>);
+
 /// A range of memory that an operation uses.
 #[derive(Clone, Debug)]
 struct UsedRange {
@@ -221,7 +224,7 @@ impl Buffers {
         transfer: &Transfer,
         target: Member,
         context: &BufferContext<'_>,
-    ) -> Option<((WindowId, Member), Vec<(u64, u64)>)> {
+    ) -> Option<TargetRanges> {
         let window = context.operations.window(call)?;
         let memory = self.windows.get(&(window, target)).copied()?;
         let offset = integer(call, "target_disp")

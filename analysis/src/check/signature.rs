@@ -153,13 +153,10 @@ impl Signature {
 
     /// True if the type signatures may be the same; data of no bytes have none.
     pub(super) fn agrees(self, other: Self, types: &TypeTable) -> bool {
-        let is_empty = self.bytes == Some(0) || other.bytes == Some(0);
-        let is_unknown = [self, other]
-            .map(|it| it.data.datatype)
-            .contains(&Datatype::Unknown);
-        is_empty
-            || is_unknown
-            || !matches!(types.compare(self.data, other.data), Comparison::Differ(_))
+        if self.bytes == Some(0) || other.bytes == Some(0) {
+            return true;
+        }
+        !matches!(types.compare(self.data, other.data), Comparison::Differ(_))
     }
 }
 

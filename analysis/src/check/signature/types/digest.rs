@@ -7,7 +7,7 @@
 /// The modulus.
 const PRIME: u64 = (1 << 61) - 1;
 /// The bases.
-const BASES: [u64; 2] = [1_000_003 * 65_537, 0x1234_5678_9abc_def];
+const BASES: [u64; 2] = [1_000_003 * 65_537, 0x0123_4567_89ab_cdef];
 
 /// The digest of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
