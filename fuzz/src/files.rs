@@ -30,8 +30,8 @@ use belljar_cluster::scenario::Scenario;
 use belljar_collectives::{Call, Choice, Operation, Tables};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    MAGIC, TraceHeader, TraceState, TraceSummary, UNCOUNTED_VERSION, UNEXPLAINED_VERSION,
-    UNGROUPED_VERSION, VERSION,
+    MAGIC, TYPED_VERSION, TraceHeader, TraceState, TraceSummary, UNCOUNTED_VERSION,
+    UNEXPLAINED_VERSION, UNGROUPED_VERSION, VERSION,
 };
 
 pub(crate) use analyses::target as analyses;
@@ -58,10 +58,11 @@ pub(crate) fn archive(data: &[u8]) {
 
 /// The function that builds a file from chunks of `data`.
 fn archive_chunks(data: &[u8]) -> fn(&[u8]) -> Vec<u8> {
-    match data.first().map_or(0, |kind| kind & 6) {
+    match data.first().map_or(0, |kind| kind & 14) {
         0 => |rest| chunked(UNCOUNTED_VERSION, rest),
         2 => |rest| chunked(UNGROUPED_VERSION, rest),
         4 => |rest| chunked(UNEXPLAINED_VERSION, rest),
+        8 => |rest| chunked(TYPED_VERSION, rest),
         _ => |rest| chunked(VERSION, rest),
     }
 }
@@ -197,7 +198,8 @@ fn chunked(version: u16, mut rest: &[u8]) -> Vec<u8> {
         UNCOUNTED_VERSION => FILES[0].to_vec(),
         UNGROUPED_VERSION => FILES[1].to_vec(),
         UNEXPLAINED_VERSION => FILES[2].to_vec(),
-        _ => small_trace(),
+        TYPED_VERSION => small_trace(true),
+        _ => small_trace(false),
     };
     let mut bytes = beginning(version);
     let stored = word(&header, bytes.len() + 1);
@@ -242,15 +244,15 @@ fn header() -> TraceHeader {
     TraceHeader::new("fuzz", &[rate; 2])
 }
 
-/// A valid trace without events, of the version that runs write.
-fn small_trace() -> Vec<u8> {
+/// A valid trace without events, of the version that runs with or without datatypes write.
+fn small_trace(typed: bool) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().expect("the host has a folder for files");
     let contents = Contents {
         accounted: false,
         frames: 3,
     };
     let own = file.reopen().expect("it was just made");
-    let writer = TraceWriter::over(own, file.path(), &header(), contents);
+    let writer = TraceWriter::over(own, file.path(), &header().with_datatypes(typed), contents);
     let writer = writer.expect("a header can be written");
     let written = writer.finish(&TraceSummary::default());
     written.expect("a summary can be written");
@@ -282,7 +284,7 @@ fn put_payload(bytes: &mut Vec<u8>, kind: u8, payload: &[u8]) {
 
 /// Valid traces with and without calls, as files and as chunks.
 pub(crate) fn archive_seeds() -> Vec<Vec<u8>> {
-    let small = small_trace();
+    let small = small_trace(false);
     let whole = [FILES[0], FILES[1], FILES[2], FILES[3], &small];
     let files = whole.map(|file| [&[0], file].concat());
     let mut chunks = whole.map(payloads);

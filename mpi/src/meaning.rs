@@ -399,13 +399,9 @@ pub fn observes_request(function: u16) -> bool {
     meaning(function).base == "Request_get_status"
 }
 
-/// True for the functions that make a window with memory besides the caller's own range: it is attached later, or shared by
-/// processes that access it directly.
+/// True for the functions that make a window with memory besides the caller's own range, which processes access directly.
 pub fn makes_window_of_other_memory(function: u16) -> bool {
-    matches!(
-        meaning(function).base,
-        "Win_create_dynamic" | "Win_allocate_shared"
-    )
+    meaning(function).base == "Win_allocate_shared"
 }
 
 /// Returns the meaning of the function with this name. `None` for a name that the table lacks.

@@ -23,6 +23,13 @@ pub const VERSION: u16 = 14;
 /// The version of a file whose header names modelled processors; it is otherwise as [`VERSION`].
 pub const MODELLED_VERSION: u16 = 15;
 
+/// The version of a file whose calls have [datatypes](crate::CallDatatypes), and whose header is as that of
+/// [`MODELLED_VERSION`].
+pub const TYPED_VERSION: u16 = 16;
+
+/// The latest version that is read.
+pub const LATEST_VERSION: u16 = TYPED_VERSION;
+
 /// The last version whose times include the number of calls that a record stands for.
 pub const UNCOUNTED_VERSION: u16 = 11;
 
@@ -43,11 +50,17 @@ const MAX_NODES: usize = 1 << 20;
 const MAX_PROCESSORS: usize = 1024;
 const MAX_PROCESSOR_BYTES: usize = 256;
 
-/// Names of modelled processors, which only headers of version [`MODELLED_VERSION`] have, after all other fields.
+/// Names of modelled processors, which only headers of version [`MODELLED_VERSION`] and later have, after all other fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ProcessorNames(Vec<String>);
 
 not_encoded!(ProcessorNames);
+
+/// True if calls have datatypes: then the file has [`TYPED_VERSION`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct HasDatatypes(bool);
+
+not_encoded!(HasDatatypes);
 
 /// A trace's data that precedes its first event.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -56,6 +69,7 @@ pub struct TraceHeader {
     frequencies_hz: Vec<u64>,
     functions_hash: u32,
     processors: ProcessorNames,
+    typed: HasDatatypes,
 }
 
 impl TraceHeader {
@@ -67,6 +81,7 @@ impl TraceHeader {
             frequencies_hz: frequencies.iter().map(|rate| rate.as_hz()).collect(),
             functions_hash: functions_hash(Standard::FaultTolerance),
             processors: ProcessorNames::default(),
+            typed: HasDatatypes::default(),
         }
     }
 
@@ -76,6 +91,17 @@ impl TraceHeader {
         self
     }
 
+    /// The same header of a run whose calls have datatypes, if `typed`.
+    pub fn with_datatypes(mut self, typed: bool) -> Self {
+        self.typed = HasDatatypes(typed);
+        self
+    }
+
+    /// True if calls have datatypes.
+    pub fn has_datatypes(&self) -> bool {
+        self.typed.0
+    }
+
     /// Returns the processors of the run's time models, each a name and the hash of its file; none by default.
     pub fn processors(&self) -> &[String] {
         &self.processors.0
@@ -83,15 +109,18 @@ impl TraceHeader {
 
     /// Returns the version of a file with this header.
     pub fn file_version(&self) -> u16 {
-        match self.processors().is_empty() {
-            true => VERSION,
-            false => MODELLED_VERSION,
+        match (self.has_datatypes(), self.processors().is_empty()) {
+            (true, _) => TYPED_VERSION,
+            (false, true) => VERSION,
+            (false, false) => MODELLED_VERSION,
         }
     }
 
     /// Returns the same header for a file of the current version.
     pub fn as_written_now(&self) -> Self {
-        Self::new(&self.scenario, &self.frequencies()).with_processors(self.processors())
+        Self::new(&self.scenario, &self.frequencies())
+            .with_processors(self.processors())
+            .with_datatypes(self.has_datatypes())
     }
 
     /// Returns the scenario's name.
@@ -197,7 +226,7 @@ pub enum TraceError {
         reason: String,
     },
     /// A version of the format that this program does not read.
-    #[error("the trace {} has format version {version}, this program reads versions {EARLIEST_VERSION} to {VERSION}: read it with the Belljar that wrote it", path.display())]
+    #[error("the trace {} has format version {version}, this program reads versions {EARLIEST_VERSION} to {LATEST_VERSION}: read it with the Belljar that wrote it", path.display())]
     Version {
         /// The file.
         path: PathBuf,

@@ -37,19 +37,24 @@ mod probe;
 mod saved;
 /// Call sites.
 mod site;
+/// Contents of datatypes, and datatypes of collective operations.
+mod typed;
 
 pub use account::{Account, Accounts};
 pub use counters::{Counters, NodeSummary, ProcessInfo, TraceSummary, Warnings};
 pub use datatypes::Predefined;
-pub use event::details::{Bounds, Detailed, Details, UngroupedDetails, UnnumberedDetails};
+pub use event::details::{
+    Bounds, Detailed, Details, UngroupedDetails, UnnumberedDetails, UntypedDetails,
+};
 pub use event::earlier::EarlierEvent;
 pub use event::{
     Amount, Collective, Completion, Direction, Ending, Event, GivenUp, Phase, Share, Status, Text,
     Transfer, TransferKind, Who,
 };
 pub use file::{
-    EARLIEST_VERSION, MAGIC, MODELLED_VERSION, TRACE_FILE, TraceError, TraceHeader, TraceState,
-    UNCOUNTED_VERSION, UNEXPLAINED_VERSION, UNGROUPED_VERSION, VERSION,
+    EARLIEST_VERSION, LATEST_VERSION, MAGIC, MODELLED_VERSION, TRACE_FILE, TYPED_VERSION,
+    TraceError, TraceHeader, TraceState, UNCOUNTED_VERSION, UNEXPLAINED_VERSION, UNGROUPED_VERSION,
+    VERSION,
 };
 pub use implementation::{Implementation, MpiLibrary, Peer, UNDEFINED, standard_abi};
 pub use launch::Launch;
@@ -70,3 +75,4 @@ pub use saved::{
     load_summaries, save_events, save_probes, save_sites, save_summaries, unencoded,
 };
 pub use site::{CallStack, CodeFile, Frame, MOST_FRAMES, NewSites, Site, SiteNumbers, Sites};
+pub use typed::{CallDatatypes, DatatypeContents, MOST_CONTENTS};

@@ -250,6 +250,7 @@ impl NodeTracer {
             event.site = self.sites.find(registers, memory);
         }
         let handles = process.enter(&mut event, Reader(memory));
+        self.drop_unrecorded(&mut event);
         self.intercept(registers, event, handles, memory);
     }
 
@@ -319,6 +320,7 @@ impl NodeTracer {
             }
             self.counters.warnings.forgotten_objects += process.take_forgotten();
         }
+        self.drop_unrecorded(&mut event);
         self.buffers_at_return(space, &event, &handles, memory);
         if Process::begins_with(event.function)
             && event.result == Some(0)
@@ -330,6 +332,13 @@ impl NodeTracer {
             self.counters.warnings.bad_pointers += 1;
         }
         self.record(event);
+    }
+
+    /// Removes the datatypes of a call, unless the run records them.
+    fn drop_unrecorded(&self, event: &mut Event) {
+        if !self.selection.datatypes {
+            event.details = std::mem::take(&mut event.details).without_datatypes();
+        }
     }
 
     /// Records a call that was found not to return.

@@ -7,6 +7,8 @@
 pub(crate) mod buffers;
 /// Completions by the `Wait` and `Test` families.
 mod completion;
+/// Calls that create or query datatypes.
+mod datatypes;
 /// A call's arguments at its entry.
 mod entry;
 /// A call's outputs at its return.

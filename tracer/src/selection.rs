@@ -22,6 +22,8 @@ pub struct Selection {
     /// By name or pattern: only every Nth call of each such function in each process. `{"MPI_Iprobe": 10000}` records
     /// the 10,000th, the 20,000th and so on. If several match a function, the longest pattern applies.
     pub sampling: BTreeMap<String, u64>,
+    /// True if calls have the contents of datatypes that they create, and the datatypes of their collective operations.
+    pub datatypes: bool,
 }
 
 /// A span of a node's virtual time, in cycles of its processor since its reset.
@@ -94,6 +96,7 @@ impl Selection {
         CompiledSelection {
             every,
             window: self.window,
+            datatypes: self.datatypes,
         }
     }
 
@@ -118,6 +121,8 @@ impl Selection {
 pub(crate) struct CompiledSelection {
     every: Vec<u64>,
     window: Option<Window>,
+    /// True if calls have datatypes.
+    pub(crate) datatypes: bool,
 }
 
 impl CompiledSelection {
@@ -148,6 +153,7 @@ mod tests {
             functions: vec!["MPI_I*".into()],
             window: Some(Window { start: 10, end: 20 }),
             sampling: [("MPI_I*".into(), 2), ("MPI_Iprobe".into(), 3)].into(),
+            datatypes: false,
         };
         selection.check().unwrap();
         let compiled = selection.compile();

@@ -83,6 +83,9 @@ pub struct HungRank {
     pub function: &'static str,
     /// The arguments of this call, without addresses.
     pub arguments: String,
+    /// True if the call did not return.
+    #[serde(skip)]
+    pub is_inside: bool,
     /// The entry of the call that it is in, or the return of its last one, in picoseconds.
     pub since_ps: u64,
     /// From then to the last time in the trace.

@@ -3,6 +3,9 @@
 //! Arguments that MPI ignores at a rank are not checked: those of the root alone, and datatypes of `MPI_IN_PLACE`. Null handles
 //! are constants in MPICH and in the standard ABI; with Open MPI they follow from the library's message. Called for each event.
 
+/// Arguments of calls that make objects.
+mod making;
+
 use std::rc::Rc;
 
 use belljar_job::Communicators;
@@ -41,6 +44,7 @@ struct CheckedArguments<'a> {
 
 /// Checks the arguments of a call.
 pub(super) fn take(call: &Rc<Event>, communicators: &Communicators, findings: &mut Findings) {
+    making::take(call, findings);
     let kind = call.meaning().kind;
     let is_checked = matches!(
         kind,

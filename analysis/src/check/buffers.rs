@@ -1,8 +1,8 @@
 //! Overlapping buffers of operations in progress, and conflicting accesses to windows.
 //!
 //! An operation reads or writes a range of a process's memory from its begin to its completion: its own buffer, and for an
-//! access to a window the target's memory. Two ranges conflict if they overlap and one of them is written. Buffers of derived
-//! datatypes have gaps that the trace does not describe, so they are not compared. Called for each fact.
+//! access to a window the target's memory. Two ranges conflict if they overlap and one of them is written. Gaps of derived
+//! datatypes are no part of them. Called for each fact.
 
 /// Accesses of programs to memory that operations own.
 pub(super) mod accesses;
@@ -16,11 +16,12 @@ use belljar_job::{
     Communicators, Fact, Member, Operation, OperationId, Operations, Origin, ProcessKey, WindowId,
 };
 use belljar_mpi::{Access, CallKind};
-use belljar_trace::{Datatype, Direction, Event, Transfer, TransferKind};
+use belljar_trace::{Direction, Event, Transfer, TransferKind};
 
 use super::epochs::{Epochs, Guard};
 use super::finding::{FindingKind, Findings};
 use super::requests::RequestStates;
+use super::signature::types::{TypeTable, TypedData};
 use super::signature::{integer, word};
 
 /// Limit on ranges of a process.
@@ -33,10 +34,19 @@ type Space = (Member, Option<WindowId>);
 /// The begin of a range, and a number that is unique.
 type RangeKey = (u64, u64);
 
+/// Memory of an access at its target: the window at the target, and ranges of offsets in it.
+pub(super) type TargetRanges = ((WindowId, Member), Vec<(u64, u64)>);
+
 /// A range of memory that an operation uses.
 #[derive(Clone, Debug)]
 struct UsedRange {
     end: u64,
+    of: RangeUse,
+}
+
+/// The use of a range.
+#[derive(Clone, Debug)]
+struct RangeUse {
     writes: bool,
     accumulates: bool,
     /// Of an access to another process's memory, its protection.
@@ -68,6 +78,7 @@ pub(super) struct BufferContext<'a> {
     pub(super) operations: &'a Operations<&'a Communicators>,
     pub(super) requests: &'a RequestStates,
     pub(super) epochs: &'a Epochs,
+    pub(super) types: &'a TypeTable,
     pub(super) member: Member,
 }
 
@@ -134,9 +145,6 @@ impl Buffers {
         let Some(transfer) = call.transfers.get(index) else {
             return;
         };
-        let Some(length) = length(transfer.datatype, transfer.count) else {
-            return;
-        };
         let process = (call.node, call.process);
         let described = match call.meaning().kind {
             CallKind::Start => {
@@ -150,15 +158,20 @@ impl Buffers {
             return;
         };
         if let Some(start) = local_buffer(&described, transfer) {
-            let range = UsedRange {
-                end: start.saturating_add(length),
+            let data = TypedData {
+                process,
+                datatype: transfer.datatype,
+                count: transfer.count,
+            };
+            let ranges = context.types.ranges(data, start).unwrap_or_default();
+            let used = RangeUse {
                 writes: transfer.direction == Direction::Receive,
                 accumulates: false,
                 remote: None,
                 origin: process,
                 call: Rc::clone(call),
             };
-            self.insert((context.member, None), start, range, operation, findings);
+            self.insert((context.member, None), &ranges, &used, operation, findings);
         }
         if let Some(target) = target {
             self.access(call, operation, transfer, target, context, findings);
@@ -182,81 +195,76 @@ impl Buffers {
         if access.puts() && transfer.direction == Direction::Receive {
             return;
         }
-        let Some(((window, _), offset, length)) =
-            self.target_range(call, transfer, target, context)
+        let Some(((window, _), ranges)) = self.target_ranges(call, transfer, target, context)
         else {
             return;
         };
         let base = self.windows.get(&(window, target)).and_then(|it| it.base);
-        let (space, start) = match base {
-            Some(base) => ((target, None), base.saturating_add(offset)),
-            None => ((target, Some(window)), offset),
+        let (space, base) = match base {
+            Some(base) => ((target, None), base),
+            None => ((target, Some(window)), 0),
         };
-        let range = UsedRange {
-            end: start.saturating_add(length),
+        let at = |offset: u64| base.saturating_add(offset);
+        let ranges = ranges.iter().map(|(start, end)| (at(*start), at(*end)));
+        let ranges: Vec<(u64, u64)> = ranges.collect();
+        let used = RangeUse {
             writes: access.puts(),
             accumulates: !matches!(access, Access::Put | Access::Get),
             remote: Some(context.epochs.guard(call)),
             origin: (call.node, call.process),
             call: Rc::clone(call),
         };
-        self.insert(space, start, range, operation, findings);
+        self.insert(space, &ranges, &used, operation, findings);
     }
 
-    /// The memory of an access at its target: its window, and the offset and the length in it; `None` if they are unknown.
-    pub(super) fn target_range(
+    /// The memory of an access at its target: its window, and ranges of offsets in it; `None` if they are unknown.
+    pub(super) fn target_ranges(
         &self,
         call: &Event,
         transfer: &Transfer,
         target: Member,
         context: &BufferContext<'_>,
-    ) -> Option<((WindowId, Member), u64, u64)> {
+    ) -> Option<TargetRanges> {
         let window = context.operations.window(call)?;
         let memory = self.windows.get(&(window, target)).copied()?;
-        let datatype = call
-            .details
-            .0
-            .as_ref()
-            .and_then(|details| details.target_datatype);
-        let count = integer(call, "target_count").map_or(transfer.count, i64::cast_unsigned);
-        let length = length(datatype.unwrap_or(transfer.datatype), count);
         let offset = integer(call, "target_disp")
-            .and_then(|disp| u64::try_from(disp).ok()?.checked_mul(memory.unit));
-        Some(((window, target), offset?, length?))
+            .and_then(|disp| u64::try_from(disp).ok()?.checked_mul(memory.unit))?;
+        let ranges = context.types.ranges(target_data(call, transfer), offset)?;
+        Some(((window, target), ranges))
     }
 
+    /// Adds the ranges of an operation.
     fn insert(
         &mut self,
         space: Space,
-        start: u64,
-        range: UsedRange,
+        ranges: &[(u64, u64)],
+        of: &RangeUse,
         operation: OperationId,
         findings: &mut Findings,
     ) {
-        if start >= range.end {
-            return;
-        }
         let used = self.used.entry(space).or_default();
         let longest = self.longest.entry(space).or_default();
-        let first = start.saturating_sub(*longest);
-        let near = used.range((first, 0)..(range.end, 0)).take(MOST_COMPARED);
-        let conflict = near
-            .map(|(_, other)| other)
-            .find(|other| other.end > start && conflicts(other, &range));
+        let conflict = ranges.iter().find_map(|(start, end)| {
+            let first = start.saturating_sub(*longest);
+            let near = used.range((first, 0)..(*end, 0)).take(MOST_COMPARED);
+            let mut near = near.map(|(_, other)| other);
+            near.find(|other| other.end > *start && conflicts(&other.of, of))
+        });
         if let Some(other) = conflict {
-            report(other, &range, findings);
+            report(&other.of, of, findings);
         }
-        if used.len() >= MOST_RANGES {
-            return;
+        for (start, end) in ranges.iter().filter(|(start, end)| start < end) {
+            if used.len() >= MOST_RANGES {
+                return;
+            }
+            *longest = (*longest).max(end - start);
+            let key = (*start, self.next);
+            self.next += 1;
+            let (end, of) = (*end, of.clone());
+            used.insert(key, UsedRange { end, of });
+            let owned = self.of_operation.entry(operation).or_default();
+            owned.push((space, key));
         }
-        *longest = (*longest).max(range.end - start);
-        let key = (start, self.next);
-        self.next += 1;
-        used.insert(key, range);
-        self.of_operation
-            .entry(operation)
-            .or_default()
-            .push((space, key));
     }
 
     fn end(&mut self, operation: OperationId) {
@@ -269,7 +277,7 @@ impl Buffers {
 }
 
 /// True if two overlapping ranges must not be used at once.
-fn conflicts(one: &UsedRange, other: &UsedRange) -> bool {
+fn conflicts(one: &RangeUse, other: &RangeUse) -> bool {
     if !one.writes && !other.writes {
         return false;
     }
@@ -284,7 +292,7 @@ fn conflicts(one: &UsedRange, other: &UsedRange) -> bool {
     }
 }
 
-fn report(one: &UsedRange, other: &UsedRange, findings: &mut Findings) {
+fn report(one: &RangeUse, other: &RangeUse, findings: &mut Findings) {
     let (a, b) = (&one.call, &other.call);
     let is_window = one.remote.is_some() || other.remote.is_some();
     if Rc::ptr_eq(a, b) && !is_window {
@@ -317,14 +325,15 @@ fn report(one: &UsedRange, other: &UsedRange, findings: &mut Findings) {
     findings.add(kind, &[a, b], text);
 }
 
-/// The bytes of a buffer without gaps; `None` for derived and unknown datatypes, and for no bytes.
-fn length(datatype: Datatype, count: u64) -> Option<u64> {
-    match datatype {
-        Datatype::Predefined(_) => datatype
-            .size()?
-            .checked_mul(count)
-            .filter(|bytes| *bytes > 0),
-        _ => None,
+/// The data of an access at its target.
+pub(super) fn target_data(call: &Event, transfer: &Transfer) -> TypedData {
+    let details = call.details.0.as_deref();
+    let datatype = details.and_then(|details| details.target_datatype);
+    let count = integer(call, "target_count").map_or(transfer.count, i64::cast_unsigned);
+    TypedData {
+        process: (call.node, call.process),
+        datatype: datatype.unwrap_or(transfer.datatype),
+        count,
     }
 }
 

@@ -12,7 +12,7 @@ use belljar_trace::{Event, TraceHeader};
 use super::buffers::accesses::Accesses;
 use super::buffers::windows::WindowConflicts;
 use super::buffers::{BufferContext, Buffers};
-use super::collectives::CollectiveTurns;
+use super::collectives::{CollectiveTurns, TurnContext};
 use super::epochs::Epochs;
 use super::finding::{FindingKind, Findings};
 use super::lifetime::Lifetimes;
@@ -20,6 +20,7 @@ use super::messages::Messages;
 use super::objects::Objects;
 use super::order::RunOrder;
 use super::requests::RequestStates;
+use super::signature::types::TypeTable;
 use super::{MpiCheck, RunFacts, Unchecked, arguments, library};
 use crate::causes::hang::{Hang, HangVerdict, HungRank, JobRank, RankState};
 use crate::dump::frames::FrameNames;
@@ -36,6 +37,7 @@ pub(super) struct CheckCollector<'a> {
     findings: Findings,
     last: BTreeMap<ProcessKey, Rc<Event>>,
     lifetimes: Lifetimes,
+    types: TypeTable,
     messages: Messages,
     turns: CollectiveTurns,
     objects: Objects,
@@ -68,6 +70,7 @@ impl<'a> CheckCollector<'a> {
             findings: Findings::default(),
             last: BTreeMap::new(),
             lifetimes: Lifetimes::default(),
+            types: TypeTable::default(),
             messages: Messages::default(),
             turns: CollectiveTurns::default(),
             objects: Objects::default(),
@@ -99,6 +102,7 @@ impl<'a> CheckCollector<'a> {
         }
         self.lifetimes.take(&call, findings);
         self.objects.take(&call);
+        self.types.take(&call);
         self.requests.take(&call, findings);
         self.accesses.take(&call, &self.requests, findings);
         self.epochs.take(&call, findings);
@@ -131,14 +135,19 @@ impl<'a> CheckCollector<'a> {
             operations: &self.operations,
             requests: &self.requests,
             epochs: &self.epochs,
+            types: &self.types,
             member,
+        };
+        let turns = TurnContext {
+            communicators: self.communicators,
+            types: &self.types,
         };
         self.buffers.learn(call, &context);
         for fact in &self.facts {
-            self.messages.take(call, fact, &mut self.findings);
-            let communicators = self.communicators;
+            self.messages
+                .take(call, fact, &self.types, &mut self.findings);
             self.turns
-                .take(call, window, fact, communicators, &mut self.findings);
+                .take(call, window, fact, &turns, &mut self.findings);
             self.buffers.take(call, fact, &context, &mut self.findings);
             if self.accesses.are_recorded {
                 let (buffers, order) = (&self.buffers, &mut self.order);
@@ -163,7 +172,7 @@ impl<'a> CheckCollector<'a> {
         self.operations.end(&mut self.facts);
         self.order.match_all(&self.facts);
         for fact in &self.facts {
-            self.messages.settle(fact, &mut self.findings);
+            self.messages.settle(fact, &self.types, &mut self.findings);
         }
         // Ranks that are all inside of calls for long have no one left to wait for.
         let mut ranks = hang.ranks.iter();
@@ -236,7 +245,7 @@ impl<'a> CheckCollector<'a> {
         let buffers = match (self.accesses.are_recorded, is_crowded) {
             (true, false) => None,
             (true, true) => Some(
-                "the run could not watch all buffers: there are too many at once, or some have too many pieces, or datatypes, partitions or windows whose memory is unknown",
+                "the run could not watch all buffers: there are too many at once, or some have too many pieces, or datatypes or windows whose memory is unknown",
             ),
             (false, _) => {
                 Some("the run recorded no loads and stores; run it with trace.buffers = true")
@@ -247,10 +256,7 @@ impl<'a> CheckCollector<'a> {
             reason: reason.to_owned(),
         });
         let mut all: Vec<Unchecked> = buffers.into_iter().collect();
-        all.extend([Unchecked {
-            check: "datatypes within derived datatypes, and their buffers",
-            reason: "a trace has their sizes alone".to_owned(),
-        }]);
+        all.extend(self.unchecked_types());
         if run.stderr.is_none() {
             all.push(Unchecked {
                 check: "errors with which the MPI library aborted",
@@ -276,5 +282,28 @@ impl<'a> CheckCollector<'a> {
             });
         }
         all
+    }
+    /// Comparisons of derived datatypes that were not made.
+    fn unchecked_types(&self) -> Vec<Unchecked> {
+        let reason = match self.header.has_datatypes() {
+            true => "some are unknown, or have too many parts",
+            false => "the run recorded their sizes alone; run it with trace.datatypes = true",
+        };
+        let lacking = [
+            (
+                &self.types.lacks_signatures,
+                "type signatures of derived datatypes",
+            ),
+            (
+                &self.types.lacks_layouts,
+                "overlaps of buffers of derived datatypes",
+            ),
+        ];
+        let lacking = lacking.into_iter().filter(|(lacks, _)| lacks.get());
+        let lacking = lacking.map(|(_, check)| Unchecked {
+            check,
+            reason: reason.to_owned(),
+        });
+        lacking.collect()
     }
 }

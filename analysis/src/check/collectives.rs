@@ -4,6 +4,10 @@
 //! reaches a turn determines its operation, root, operator and data; later members are compared with it. After a difference in
 //! the order no further turn of the communicator is compared. Called for each fact, and at the end.
 
+/// Data that must be the same at all members.
+mod data;
+/// Data among neighbours in a grid.
+mod neighbors;
 /// Pieces of operations with a count for each member.
 mod pieces;
 
@@ -11,22 +15,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use belljar_job::{Communicators, Fact, Member, Operation, Origin, ProcessKey, WindowId};
-use belljar_mpi::{CallKind, Meeting, Operation as CollectiveOperation, Phase};
-use belljar_trace::{Collective, Event, Implementation, Peer, WORLD};
+use belljar_mpi::{CallKind, Meeting, Phase};
+use belljar_trace::{Collective, Event, Peer};
 
 use super::finding::{FindingKind, Findings};
-use super::signature::{Signature, word};
+use super::signature::types::TypeTable;
 use crate::causes::hang::JobRank;
 
 /// Limit on turns that some members have not reached.
 const MOST_TURNS: usize = 1 << 18;
 /// Most members that a member's pieces are compared with.
 const MOST_COMPARED: usize = 256;
-/// Greatest distance of two predefined objects of Open MPI in a program, in bytes.
-const OBJECTS_APART: i64 = 1 << 24;
 
 /// The calls whose order is compared: those of a communicator, or of one of its windows.
 type Sequence = (u32, Option<u32>);
+
+/// Knowledge about members and their data.
+#[derive(Clone, Copy)]
+pub(super) struct TurnContext<'a> {
+    pub(super) communicators: &'a Communicators,
+    pub(super) types: &'a TypeTable,
+}
 
 /// A member's part in a turn.
 #[derive(Clone, Debug)]
@@ -74,9 +83,10 @@ impl CollectiveTurns {
         call: &Rc<Event>,
         window: Option<WindowId>,
         fact: &Fact,
-        communicators: &Communicators,
+        context: &TurnContext<'_>,
         findings: &mut Findings,
     ) {
+        let communicators = context.communicators;
         let Some((number, part)) = part_of(call, fact, communicators) else {
             return;
         };
@@ -89,14 +99,7 @@ impl CollectiveTurns {
             _ => None,
         };
         let size = size(communicators, process, number);
-        self.come(
-            (identity, window),
-            process,
-            size,
-            part,
-            communicators,
-            findings,
-        );
+        self.come((identity, window), process, size, part, context, findings);
     }
 
     fn come(
@@ -105,7 +108,7 @@ impl CollectiveTurns {
         process: ProcessKey,
         size: u64,
         part: TurnPart,
-        communicators: &Communicators,
+        context: &TurnContext<'_>,
         findings: &mut Findings,
     ) {
         let next = self.next.entry((sequence, process)).or_default();
@@ -116,12 +119,14 @@ impl CollectiveTurns {
         }
         let parts = self.turns.entry((sequence, turn)).or_default();
         let first = parts.first().cloned();
-        let is_intra = communicators
+        let is_intra = context
+            .communicators
             .remote_members(process, part.communicator)
             .is_none();
         let alike = parts.iter().filter(|earlier| earlier.label == part.label);
         for earlier in alike.filter(|_| is_intra).take(MOST_COMPARED) {
-            pieces::compare(earlier, &part, communicators, findings);
+            pieces::compare(earlier, &part, context, findings);
+            neighbors::compare(earlier, &part, context, findings);
         }
         parts.push(part.clone());
         if parts.len() as u64 >= size {
@@ -139,7 +144,7 @@ impl CollectiveTurns {
                 return;
             }
             if is_intra {
-                compare(&first, &part, communicators, findings);
+                compare(&first, &part, context, findings);
             }
         }
         if self.turns.len() > MOST_TURNS {
@@ -242,12 +247,7 @@ fn is_member(communicators: &Communicators, part: &TurnPart, other: Member) -> b
 }
 
 /// Compares the arguments of two members.
-fn compare(
-    first: &TurnPart,
-    part: &TurnPart,
-    communicators: &Communicators,
-    findings: &mut Findings,
-) {
+fn compare(first: &TurnPart, part: &TurnPart, context: &TurnContext<'_>, findings: &mut Findings) {
     let Some((one, other)) = first.collective.as_ref().zip(part.collective.as_ref()) else {
         return;
     };
@@ -262,136 +262,13 @@ fn compare(
         findings.add(FindingKind::RootMismatch, &calls, text);
         return;
     }
-    if differ(&first.call, &part.call, "op") {
+    if data::differ(&first.call, &part.call, "op") {
         let text = format!("{}: ranks have different operators", part.label);
         findings.add(FindingKind::OperatorMismatch, &calls, text);
     }
     let is_blocking =
         |call: &Event| call.meaning().phase == Phase::Done || call.meaning().phase == Phase::Begun;
     if is_blocking(&part.call) && !part.call.arguments.is_empty() {
-        compare_data(first, part, communicators, findings);
+        data::compare(first, part, context, findings);
     }
-}
-
-/// Compares the data of two members, where both must be the same.
-fn compare_data(
-    first: &TurnPart,
-    part: &TurnPart,
-    communicators: &Communicators,
-    findings: &mut Findings,
-) {
-    let operation = part.collective.as_ref().and_then(|own| own.operation);
-    let sides = (
-        sides(first, operation, communicators),
-        sides(part, operation, communicators),
-    );
-    let calls = [&first.call, &part.call];
-    for one in sides.0.iter().flatten() {
-        for other in sides.1.iter().flatten() {
-            if !one.agrees(*other) {
-                let text = format!("{}: ranks have different datatypes", part.label);
-                findings.add(FindingKind::DatatypeMismatch, &calls, text);
-                return;
-            }
-            if !one.has_bytes_of(*other) {
-                let (one, other) = (one.bytes.unwrap_or(0), other.bytes.unwrap_or(0));
-                let text = format!(
-                    "{}: {one} B at rank {}, and {other} B at rank {}",
-                    part.label, first.call.rank, part.call.rank
-                );
-                findings.add(FindingKind::SizeMismatch, &calls, text);
-                return;
-            }
-        }
-    }
-    let handle = match operation {
-        Some(
-            CollectiveOperation::Broadcast
-            | CollectiveOperation::Reduce
-            | CollectiveOperation::Allreduce
-            | CollectiveOperation::Scan
-            | CollectiveOperation::Exscan,
-        ) => ("count", "datatype"),
-        Some(CollectiveOperation::Allgather | CollectiveOperation::Alltoall) => {
-            ("recvcount", "recvtype")
-        }
-        _ => return,
-    };
-    let mut counts = [&first.call, &part.call].into_iter();
-    let has_data = counts.all(|call| word(call, handle.0).is_some_and(|count| count > 0));
-    if has_data && anchors_differ(&first.call, &part.call, handle.1) {
-        let text = format!("{}: ranks have different datatypes", part.label);
-        findings.add(FindingKind::DatatypeMismatch, &calls, text);
-    }
-}
-
-/// The data of a member that must be the same as at all others, as it sends and as it receives it.
-fn sides(
-    part: &TurnPart,
-    operation: Option<CollectiveOperation>,
-    communicators: &Communicators,
-) -> [Option<Signature>; 2] {
-    use CollectiveOperation as Kind;
-    let call = &part.call;
-    let process = (call.node, call.process);
-    let root = part.collective.as_ref().and_then(|own| own.root);
-    let own = communicators.rank(process, part.communicator);
-    let is_root = matches!((root, own), (Some(Peer::Rank(root)), Some(own)) if root == own);
-    let in_place =
-        |buffer| word(call, buffer).is_some_and(|buffer| call.implementation.in_place(buffer));
-    let sent = || Signature::of(call, "sendcount", "sendtype").filter(|_| !in_place("sendbuf"));
-    let received = || Signature::of(call, "recvcount", "recvtype").filter(|_| !in_place("recvbuf"));
-    match operation {
-        Some(Kind::Broadcast | Kind::Reduce | Kind::Allreduce | Kind::Scan | Kind::Exscan) => {
-            [Signature::of(call, "count", "datatype"), None]
-        }
-        Some(Kind::ReduceScatterBlock) => [Signature::of(call, "recvcount", "datatype"), None],
-        Some(Kind::Allgather | Kind::Alltoall) => [sent(), received()],
-        Some(Kind::Gather) => [sent(), is_root.then(received).flatten()],
-        Some(Kind::Scatter) => [is_root.then(sent).flatten(), received()],
-        // Their counts differ between members.
-        Some(Kind::Gatherv | Kind::Allgatherv) => [sent().and_then(datatype_alone), None],
-        Some(Kind::Scatterv) => [received().and_then(datatype_alone), None],
-        _ => [None, None],
-    }
-}
-
-/// The datatype of a member whose count differs from that of others; `None` without data.
-fn datatype_alone(own: Signature) -> Option<Signature> {
-    let bytes = None;
-    (own.bytes != Some(0)).then_some(Signature { bytes, ..own })
-}
-
-/// True if two members name different predefined objects.
-fn differ(one: &Event, other: &Event, name: &str) -> bool {
-    let (Some(a), Some(b)) = (word(one, name), word(other, name)) else {
-        return false;
-    };
-    match (one.implementation, other.implementation) {
-        (Implementation::Mpich, Implementation::Mpich) => {
-            // Built-in operators have 0x58 in their first byte.
-            a != b && a >> 24 == 0x58 && b >> 24 == 0x58
-        }
-        (Implementation::StandardAbi(_), Implementation::StandardAbi(_)) => {
-            a != b && a < 0x1000 && b < 0x1000
-        }
-        _ => anchors_differ(one, other, name),
-    }
-}
-
-/// True if two ranks of one program with Open MPI name different predefined objects. Their addresses differ between processes;
-/// the distance from `MPI_COMM_WORLD` does not.
-fn anchors_differ(one: &Event, other: &Event, name: &str) -> bool {
-    let distance = |call: &Event| {
-        let is_known =
-            call.implementation == Implementation::OpenMpi && call.communicator == Some(WORLD);
-        let anchor = word(call, "comm").filter(|_| is_known)?;
-        let distance = word(call, name)?.wrapping_sub(anchor).cast_signed();
-        (distance.abs() < OBJECTS_APART).then_some((anchor & 0xfff, distance))
-    };
-    let (Some((anchor, one)), Some((other_anchor, other))) = (distance(one), distance(other))
-    else {
-        return false;
-    };
-    anchor == other_anchor && one != other
 }

@@ -68,6 +68,8 @@ pub enum FindingKind {
     InvalidCount,
     /// A null buffer, or buffers that must be distinct.
     InvalidBuffer,
+    /// Another argument that MPI forbids.
+    InvalidArgument,
     /// An error that the MPI library reported, of another kind.
     LibraryError,
     /// Calls before the start of MPI.

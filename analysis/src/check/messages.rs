@@ -1,7 +1,9 @@
 //! Data of matched messages: datatypes of both sides, receives that are too small, and messages that no receive took.
 //!
-//! Memory holds sends and receives without a partner alone. Type signatures of derived datatypes are not in traces, so only
-//! their sizes are compared. Called for each fact.
+//! Memory holds sends and receives without a partner alone. Called for each fact.
+
+/// Datatypes at the origin and at the target of accesses to windows.
+mod one_sided;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,7 +12,7 @@ use belljar_job::{Channel, Fact, Member, Operation, OperationId, Origin};
 use belljar_trace::{Datatype, Direction, Ending, Event, Transfer};
 
 use super::finding::{FindingKind, Findings};
-use super::signature::agree;
+use super::signature::types::{Comparison, TypeTable, TypedData, difference as type_difference};
 use crate::causes::hang::JobRank;
 use crate::dump::words;
 
@@ -34,6 +36,15 @@ impl MessageEnd {
     fn transfer(&self) -> Option<&Transfer> {
         self.call.transfers.get(self.transfer)
     }
+
+    fn data(&self) -> Option<TypedData> {
+        let transfer = self.transfer()?;
+        Some(TypedData {
+            process: (self.call.node, self.call.process),
+            datatype: transfer.datatype,
+            count: transfer.count,
+        })
+    }
 }
 
 /// Sends and receives without a partner.
@@ -46,14 +57,21 @@ pub(super) struct Messages {
 
 impl Messages {
     /// Takes a fact of a call.
-    pub(super) fn take(&mut self, call: &Rc<Event>, fact: &Fact, findings: &mut Findings) {
+    pub(super) fn take(
+        &mut self,
+        call: &Rc<Event>,
+        fact: &Fact,
+        types: &TypeTable,
+        findings: &mut Findings,
+    ) {
+        one_sided::take(call, fact, types, findings);
         let Fact::Begun {
             operation,
             origin: Origin::Transfer(transfer),
             what,
         } = fact
         else {
-            self.settle(fact, findings);
+            self.settle(fact, types, findings);
             return;
         };
         let (communicator, from, to, tag) = match *what {
@@ -84,12 +102,12 @@ impl Messages {
     }
 
     /// Takes a fact on operations that have begun.
-    pub(super) fn settle(&mut self, fact: &Fact, findings: &mut Findings) {
+    pub(super) fn settle(&mut self, fact: &Fact, types: &TypeTable, findings: &mut Findings) {
         match fact {
             Fact::Matched { send, receive } => {
                 let both = self.ends.remove(send).zip(self.ends.remove(receive));
                 if let Some((send, receive)) = both {
-                    compare(&send, &receive, findings);
+                    compare(&send, &receive, types, findings);
                 }
             }
             Fact::Completed {
@@ -175,20 +193,26 @@ fn difference(send: &MessageEnd, receive: &MessageEnd) -> Option<(FindingKind, S
     })
 }
 
-fn compare(send: &MessageEnd, receive: &MessageEnd, findings: &mut Findings) {
+fn compare(send: &MessageEnd, receive: &MessageEnd, types: &TypeTable, findings: &mut Findings) {
     let Some((sent, received)) = send.transfer().zip(receive.transfer()) else {
         return;
     };
     let calls = [&send.call, &receive.call];
-    if sent.bytes > 0 && !agree(sent.datatype, received.datatype) {
-        let (sent, received) = (
-            words::datatype(sent.datatype),
-            words::datatype(received.datatype),
-        );
+    let data = send.data().zip(receive.data()).filter(|_| sent.bytes > 0);
+    let compared = data.map(|(sent, received)| types.compare(sent, received));
+    if let Some(Comparison::Differ(at)) = compared {
+        let [one, other] = [sent, received].map(|transfer| transfer.datatype);
+        // Names of predefined datatypes say it.
+        let at = match (one, other) {
+            (Datatype::Predefined(_), Datatype::Predefined(_)) => None,
+            _ => at,
+        };
+        let (one, other) = (words::datatype(one), words::datatype(other));
+        let difference = type_difference(at);
         findings.add(
             FindingKind::DatatypeMismatch,
             &calls,
-            format!("a message of {sent} is received as {received}"),
+            format!("a message of {one} is received as {other}{difference}"),
         );
     }
     let sizes = capacity(received).zip(capacity(sent));

@@ -1,11 +1,15 @@
 //! Data that calls describe: bytes, and the class of their basic datatype.
 //!
 //! Classes distinguish integers, floating-point numbers and others by size, so equivalent datatypes of C and Fortran agree.
-//! `MPI_BYTE` and `MPI_PACKED` agree with all. Derived datatypes have a size and no class. Used by checks of messages and of
-//! collective operations.
+//! `MPI_BYTE` and `MPI_PACKED` agree with all. Used by checks of messages and of collective operations.
+
+/// Type signatures and layouts of datatypes.
+pub(super) mod types;
 
 use belljar_trace::datatypes::{PREDEFINED, by_handle};
 use belljar_trace::{Datatype, Event};
+
+use types::{Comparison, TypeTable, TypedData};
 
 /// The class of a basic datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,41 +19,85 @@ pub(super) enum DataClass {
     Complex,
     Logical,
     Character,
-    Pair,
 }
 
-/// Returns the class and the size of a predefined datatype; `None` if it agrees with all others.
-fn class_of(index: u16) -> Option<(DataClass, u32)> {
+/// A basic datatype as type signatures distinguish it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BasicType {
+    pub(super) class: DataClass,
+    pub(super) bytes: u32,
+}
+
+impl BasicType {
+    /// Returns a number of its own, which is not 0.
+    pub(super) fn code(self) -> u64 {
+        let class = match self.class {
+            DataClass::Integer => 1,
+            DataClass::Floating => 2,
+            DataClass::Complex => 3,
+            DataClass::Logical => 4,
+            DataClass::Character => 5,
+        };
+        class << 32 | u64::from(self.bytes)
+    }
+
+    /// Returns it in words.
+    pub(super) fn words(self) -> String {
+        let class = match self.class {
+            DataClass::Integer => "an integer",
+            DataClass::Floating => "a floating-point number",
+            DataClass::Complex => "a complex number",
+            DataClass::Logical => "a logical value",
+            DataClass::Character => "a character",
+        };
+        format!("{class} of {} B", self.bytes)
+    }
+}
+
+/// The basic datatypes in an element of a predefined datatype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Element {
+    One(BasicType),
+    /// A pair of a value and an index, or of two equal values.
+    Two(BasicType, BasicType),
+    /// Bytes that agree with all datatypes.
+    Bytes(u32),
+}
+
+/// Returns the basic datatypes in an element of a predefined datatype; `None` if there is no such datatype.
+pub(super) fn elements_of(index: u16) -> Option<Element> {
     let row = PREDEFINED.get(usize::from(index))?;
     let name = row.name;
-    let class = match name {
-        "MPI_BYTE" | "MPI_PACKED" | "MPI_LB" | "MPI_UB" => return None,
-        _ if name.ends_with("_INT") && name != "MPI_INT" => DataClass::Pair,
-        _ if name.starts_with("MPI_2") => DataClass::Pair,
-        _ if name.contains("COMPLEX") => DataClass::Complex,
-        _ if name.contains("BOOL") || name.contains("LOGICAL") => DataClass::Logical,
-        "MPI_CHAR" | "MPI_SIGNED_CHAR" | "MPI_UNSIGNED_CHAR" | "MPI_CHARACTER" | "MPI_INT8_T"
-        | "MPI_UINT8_T" | "MPI_INTEGER1" => DataClass::Character,
-        _ if ["FLOAT", "DOUBLE", "REAL"]
+    let basic = |class, bytes| BasicType { class, bytes };
+    let number = |name: &str| match () {
+        () if name.contains("COMPLEX") => DataClass::Complex,
+        () if ["FLOAT", "DOUBLE", "REAL"]
             .iter()
             .any(|part| name.contains(part)) =>
         {
             DataClass::Floating
         }
-        _ => DataClass::Integer,
+        () => DataClass::Integer,
     };
-    Some((class, row.size))
-}
-
-/// True if data of one datatype may be received as the other.
-pub(super) fn agree(sent: Datatype, received: Datatype) -> bool {
-    let (Datatype::Predefined(sent), Datatype::Predefined(received)) = (sent, received) else {
-        return true;
-    };
-    match (class_of(sent), class_of(received)) {
-        (Some(sent), Some(received)) => sent == received,
-        _ => true,
-    }
+    let index = basic(DataClass::Integer, 4);
+    Some(match name {
+        "MPI_BYTE" | "MPI_PACKED" | "MPI_LB" | "MPI_UB" => Element::Bytes(row.size),
+        _ if name.starts_with("MPI_2") => {
+            let half = basic(number(name), row.size / 2);
+            Element::Two(half, half)
+        }
+        _ if name.ends_with("_INT") && name != "MPI_INT" => {
+            // The value, and an `int`.
+            Element::Two(basic(number(name), row.size.saturating_sub(4)), index)
+        }
+        _ if name.contains("COMPLEX") => Element::One(basic(DataClass::Complex, row.size)),
+        _ if name.contains("BOOL") || name.contains("LOGICAL") => {
+            Element::One(basic(DataClass::Logical, row.size))
+        }
+        "MPI_CHAR" | "MPI_SIGNED_CHAR" | "MPI_UNSIGNED_CHAR" | "MPI_CHARACTER" | "MPI_INT8_T"
+        | "MPI_UINT8_T" | "MPI_INTEGER1" => Element::One(basic(DataClass::Character, row.size)),
+        _ => Element::One(basic(number(name), row.size)),
+    })
 }
 
 /// Returns the word of an argument by the parameter's name.
@@ -75,18 +123,26 @@ pub(super) fn constant_datatype(event: &Event, name: &str) -> Option<Datatype> {
 pub(super) struct Signature {
     /// Bytes, if the datatype's size is known.
     pub(super) bytes: Option<u64>,
-    /// The datatype; unknown unless its handle is a constant.
-    pub(super) datatype: Datatype,
+    /// The elements; their datatype is unknown if the trace does not describe it.
+    pub(super) data: TypedData,
 }
 
 impl Signature {
     /// Returns the data that the arguments `count` and `datatype` describe.
     pub(super) fn of(event: &Event, count: &str, datatype: &str) -> Option<Self> {
         let count = u64::try_from(integer(event, count)?).ok()?;
-        let datatype = constant_datatype(event, datatype).unwrap_or(Datatype::Unknown);
+        let constant = constant_datatype(event, datatype);
+        let datatype = constant
+            .or_else(|| recorded_datatype(event, datatype))
+            .unwrap_or(Datatype::Unknown);
         let bytes = datatype.size().and_then(|size| size.checked_mul(count));
         let bytes = if count == 0 { Some(0) } else { bytes };
-        Some(Self { bytes, datatype })
+        let data = TypedData {
+            process: (event.node, event.process),
+            datatype,
+            count,
+        };
+        Some(Self { bytes, data })
     }
 
     /// True if both may describe the same data.
@@ -95,9 +151,21 @@ impl Signature {
         both.is_none_or(|(own, other)| own == other)
     }
 
-    /// True if the datatypes may be the same; data of no bytes have none.
-    pub(super) fn agrees(self, other: Self) -> bool {
-        let is_empty = self.bytes == Some(0) || other.bytes == Some(0);
-        is_empty || agree(self.datatype, other.datatype)
+    /// True if the type signatures may be the same; data of no bytes have none.
+    pub(super) fn agrees(self, other: Self, types: &TypeTable) -> bool {
+        if self.bytes == Some(0) || other.bytes == Some(0) {
+            return true;
+        }
+        !matches!(types.compare(self.data, other.data), Comparison::Differ(_))
     }
+}
+
+/// Returns the datatype of a collective operation's data that the trace has for an argument.
+fn recorded_datatype(event: &Event, name: &str) -> Option<Datatype> {
+    let datatypes = event.details.0.as_deref()?.datatypes.as_deref()?;
+    let side = match name {
+        "recvtype" => &datatypes.received,
+        _ => &datatypes.sent,
+    };
+    side.first().copied()
 }

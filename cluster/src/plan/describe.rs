@@ -233,6 +233,9 @@ fn describe_selection(trace: &Trace) -> String {
         0 => {}
         frames => text.push_str(&format!(", {} each", counted(frames.into(), "frame"))),
     }
+    if trace.datatypes {
+        text.push_str(", contents of datatypes");
+    }
     if trace.messages {
         text.push_str(", the library's messages");
     }

@@ -252,6 +252,7 @@ fn check_trace(trace: &Trace) -> Result<(), PlanError> {
         functions: trace.functions.clone(),
         window: None,
         sampling: trace.sample.clone(),
+        datatypes: trace.datatypes,
     };
     Ok(selection.check()?)
 }

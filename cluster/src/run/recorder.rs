@@ -362,9 +362,12 @@ pub(crate) fn selection(plan: &Plan, node: u32) -> Selection {
             end: plan.trace.until.map_or(u64::MAX, |until| cycle(until.0)),
         }),
         sampling: plan.trace.sample.clone(),
+        datatypes: plan.trace.datatypes,
     }
 }
 
 fn header(plan: &Plan) -> TraceHeader {
-    TraceHeader::new(&plan.name, &plan.clocks()).with_processors(&modelled_processors(plan))
+    TraceHeader::new(&plan.name, &plan.clocks())
+        .with_processors(&modelled_processors(plan))
+        .with_datatypes(plan.trace.datatypes)
 }

@@ -9,6 +9,8 @@
 
 /// Processes and waits, from the guests' kernels.
 mod kernels;
+/// Objects of a process, by its dynamic linker.
+mod linked;
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};

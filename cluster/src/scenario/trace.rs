@@ -43,6 +43,8 @@ pub struct Trace {
     pub messages: bool,
     /// True if the program's accesses to buffers of MPI operations in progress are recorded.
     pub buffers: bool,
+    /// True if the contents of datatypes and the datatypes of collective operations are recorded.
+    pub datatypes: bool,
     /// Functions besides MPI's whose calls are recorded.
     pub probe: Vec<ProbeTable>,
 }
@@ -62,6 +64,7 @@ impl Default for Trace {
             collect: None,
             messages: false,
             buffers: false,
+            datatypes: false,
             probe: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Used by the writer and the readers.
 
-use belljar_trace::{MODELLED_VERSION, MOST_FRAMES, TraceHeader, VERSION, codec};
+use belljar_trace::{MODELLED_VERSION, MOST_FRAMES, TYPED_VERSION, TraceHeader, VERSION, codec};
 use bincode::{Decode, Encode};
 
 /// Optional contents of a trace's calls.
@@ -68,7 +68,7 @@ impl Header {
             version,
         };
         let encoded = match version {
-            MODELLED_VERSION => {
+            MODELLED_VERSION | TYPED_VERSION => {
                 let modelled = Modelled {
                     versioned,
                     processors,
@@ -88,7 +88,7 @@ impl Header {
     /// Returns the fault.
     pub(crate) fn decode(version: u16, payload: &[u8]) -> Result<Self, String> {
         let (decoded, processors) = match version {
-            MODELLED_VERSION => {
+            MODELLED_VERSION | TYPED_VERSION => {
                 let modelled = codec::decode::<Modelled>(payload);
                 let modelled = modelled.map_err(|error| error.to_string())?;
                 (modelled.versioned, modelled.processors)
@@ -106,6 +106,7 @@ impl Header {
             ));
         }
         let trace = plain.trace.with_processors(&processors);
+        let trace = trace.with_datatypes(version == TYPED_VERSION);
         trace.check(version)?;
         if frames > MOST_FRAMES {
             return Err("its sites have an impossible number of frames".to_owned());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use belljar_files::open_input;
 use belljar_trace::{
-    EARLIEST_VERSION, Event, MAGIC, MODELLED_VERSION, TraceError, TraceHeader, TraceState,
+    EARLIEST_VERSION, Event, LATEST_VERSION, MAGIC, TraceError, TraceHeader, TraceState,
     TraceSummary, UNCOUNTED_VERSION, UNEXPLAINED_VERSION,
 };
 
@@ -51,7 +51,7 @@ pub fn version(path: &Path) -> Result<u16, TraceError> {
         reason: "it does not begin like one".to_owned(),
     })?;
     let version = u16::from_le_bytes(version);
-    if !(EARLIEST_VERSION..=MODELLED_VERSION).contains(&version) {
+    if !(EARLIEST_VERSION..=LATEST_VERSION).contains(&version) {
         let path = path.to_owned();
         return Err(TraceError::Version { path, version });
     }
@@ -76,7 +76,7 @@ impl TraceReader {
         let rewound = (&mut &**file).rewind();
         rewound.map_err(|source| failed("read", path, source))?;
         let archive = ArchiveReader::of(file.clone(), path)?;
-        Ok(Self::of(MODELLED_VERSION, archive))
+        Ok(Self::of(LATEST_VERSION, archive))
     }
 
     fn of(version: u16, archive: ArchiveReader) -> Self {

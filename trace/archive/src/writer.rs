@@ -18,8 +18,8 @@ use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use belljar_trace::{
-    Event, MAGIC, MODELLED_VERSION, StateError, TraceError, TraceHeader, TraceSummary, VERSION,
-    codec,
+    Event, LATEST_VERSION, MAGIC, StateError, TYPED_VERSION, TraceError, TraceHeader, TraceSummary,
+    VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
@@ -89,8 +89,12 @@ impl TraceWriter {
         contents: Contents,
     ) -> Result<Self, TraceError> {
         let mut writer = Self::at(file, path);
-        writer.dictionary = Dictionary::new(VERSION, contents.frames > 0);
         let (trace, version) = (header.clone(), header.file_version());
+        let signatures = match header.has_datatypes() {
+            true => TYPED_VERSION,
+            false => VERSION,
+        };
+        writer.dictionary = Dictionary::new(signatures, contents.frames > 0);
         let header = Header { trace, contents }.encode();
         let header = header.map_err(|reason| writer.unencodable(reason))?;
         let mut start = MAGIC.to_vec();
@@ -193,7 +197,7 @@ impl TraceWriter {
         let read = file.read_exact(&mut start);
         read.map_err(|source| failed("read", path, source))?;
         let version = u16::from_le_bytes([start[MAGIC.len()], start[MAGIC.len() + 1]]);
-        if start[..MAGIC.len()] != MAGIC || ![VERSION, MODELLED_VERSION].contains(&version) {
+        if start[..MAGIC.len()] != MAGIC || !(VERSION..=LATEST_VERSION).contains(&version) {
             return Err(state(
                 "it is damaged: it does not begin like a trace".to_owned(),
             ));

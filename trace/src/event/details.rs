@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::codec::not_encoded;
 use crate::object::Datatype;
+use crate::typed::CallDatatypes;
 
 /// A call's details.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode, Serialize)]
@@ -34,6 +35,30 @@ pub struct Details {
     /// operations. Numbers count from 0 in the order of preparation. A started operation is the one prepared by the call with the same number. Empty in traces of
     /// versions before 14.
     pub persistent: Vec<u32>,
+    /// Contents of the datatype that it created, and datatypes of its collective operation. Only in traces of version 16.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datatypes: Option<Box<CallDatatypes>>,
+}
+
+impl Details {
+    /// Returns them as files of versions 14 and 15 have them.
+    pub fn untyped(&self) -> UntypedDetails {
+        UntypedDetails {
+            unnumbered: UnnumberedDetails {
+                ungrouped: UngroupedDetails {
+                    window: self.window,
+                    target_datatype: self.target_datatype,
+                    send_displacements: self.send_displacements.clone(),
+                    receive_displacements: self.receive_displacements.clone(),
+                    bounds: self.bounds,
+                },
+                group: self.group,
+                partitioned: self.partitioned.clone(),
+                over: self.over,
+            },
+            persistent: self.persistent.clone(),
+        }
+    }
 }
 
 /// Bounds of a datatype's elements, in bytes.
@@ -88,6 +113,22 @@ impl From<UnnumberedDetails> for Details {
     }
 }
 
+/// Details in versions 14 and 15 of the trace, without datatypes.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct UntypedDetails {
+    unnumbered: UnnumberedDetails,
+    persistent: Vec<u32>,
+}
+
+impl From<UntypedDetails> for Details {
+    fn from(earlier: UntypedDetails) -> Self {
+        Self {
+            persistent: earlier.persistent,
+            ..Self::from(earlier.unnumbered)
+        }
+    }
+}
+
 /// [`Details`] of a call, if it has any. Not encoded with an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detailed(pub Option<Box<Details>>);
@@ -96,6 +137,17 @@ impl Detailed {
     /// Wraps `details`, or `None` if they are empty.
     pub fn of(details: Details) -> Self {
         Self((details != Details::default()).then(|| Box::new(details)))
+    }
+
+    /// Removes the contents of datatypes and the datatypes of collective operations, which only some runs record.
+    pub fn without_datatypes(self) -> Self {
+        match self.0 {
+            Some(details) if details.datatypes.is_some() => Self::of(Details {
+                datatypes: None,
+                ..*details
+            }),
+            other => Self(other),
+        }
     }
 }
 

@@ -78,7 +78,7 @@ pub enum BufferAccessWord {
     Instruction,
     /// The window, by the process's number; 2^32 - 1 if there is none.
     Window,
-    /// Address of the first byte of the buffer, or of the window.
+    /// Address of the first byte of the buffer, or of the window; 0 for memory that `MPI_Win_attach` attached.
     Start,
 }
 

@@ -6,7 +6,7 @@
 /// Collective operations with a count for each member or neighbour.
 mod vectors;
 
-use belljar_trace::{Amount, Collective, Details, Phase, Share, Who};
+use belljar_trace::{Amount, CallDatatypes, Collective, Datatype, Details, Phase, Share, Who};
 
 use crate::decode::arguments::Arguments;
 use crate::objects::communicators::Communicator;
@@ -43,7 +43,8 @@ pub(crate) fn read(
         most,
     };
     let (sent, received) = scene.amounts(operation);
-    let details = scene.displacements(&sent, &received);
+    let mut details = scene.displacements(&sent, &received);
+    details.datatypes = scene.datatypes(&sent, &received);
     let collective = Collective {
         operation: Some(operation),
         phase,
@@ -193,6 +194,46 @@ impl Scene<'_, '_> {
                 (sent, received)
             }
         }
+    }
+
+    /// Returns the datatypes of the call's data; `None` if it has none.
+    fn datatypes(&mut self, sent: &Amount, received: &Amount) -> Option<Box<CallDatatypes>> {
+        let sent = match self.in_place("sendbuf") {
+            true => Vec::new(),
+            false => self.side_datatypes("sendtypes", "sendtype", sent),
+        };
+        let received = match self.in_place("recvbuf") {
+            true => Vec::new(),
+            false => self.side_datatypes("recvtypes", "recvtype", received),
+        };
+        let is_known = !sent.is_empty() || !received.is_empty();
+        is_known.then(|| {
+            Box::new(CallDatatypes {
+                made: None,
+                sent,
+                received,
+            })
+        })
+    }
+
+    /// The datatypes of one side: those of the array `each`, for pieces with data, or that of the argument `one`.
+    fn side_datatypes(&mut self, each: &str, one: &str, amount: &Amount) -> Vec<Datatype> {
+        if self.arguments.has(each) {
+            let count = amount.pieces.len() as u64;
+            let handles = self.arguments.handles_there(each, count, false);
+            let pieces = amount.pieces.iter().zip(handles);
+            let datatypes = pieces.map(|(bytes, handle)| match bytes {
+                0 => Datatype::Unknown,
+                _ => self.datatypes.get(handle),
+            });
+            return datatypes.collect();
+        }
+        let own = self.arguments.word(one);
+        let handle = own.or_else(|| self.arguments.word("datatype"));
+        handle
+            .map(|handle| self.datatypes.get(handle))
+            .into_iter()
+            .collect()
     }
 
     fn in_place(&self, buffer: &str) -> bool {

@@ -5,20 +5,25 @@
 
 /// Blocks of constructed datatypes.
 mod blocks;
+/// Shares of distributed grids.
+mod darray;
 /// Bounds of constructed datatypes.
 mod layouts;
+/// Datatypes within constructed ones.
+mod parts;
 /// Sizes and counts of arguments.
 mod sizes;
 
 use belljar_trace::datatypes::{PREDEFINED, by_handle, size_in_handle};
-use belljar_trace::{Bounds, Datatype, Implementation};
+use belljar_trace::{Bounds, Datatype, DatatypeContents, Implementation};
 use bincode::{Decode, Encode};
 
 use crate::decode::arguments::Arguments;
 use crate::objects::bounds::Layout;
 use crate::objects::registry::Registry;
 use blocks::Block;
-use sizes::{counts, darray_elements, integer_size, lengths, product, real_size};
+use darray::DistributedGrid;
+use sizes::{counts, integer_size, lengths, product, real_size};
 
 /// Datatypes by handle.
 #[derive(Debug, Encode, Decode)]
@@ -171,11 +176,20 @@ impl Datatypes {
     }
 
     /// Handles a constructor that returned `handle`.
-    pub(crate) fn construct(&mut self, handle: u64, arguments: &mut Arguments<'_>) -> Datatype {
+    pub(crate) fn construct(
+        &mut self,
+        handle: u64,
+        arguments: &mut Arguments<'_>,
+    ) -> (Datatype, DatatypeContents) {
         let size = self.constructed_size(arguments);
         let layout = size.and_then(|_| self.constructed_layout(arguments));
         let blocks = size.and_then(|_| self.constructed_blocks(arguments));
-        self.define(handle, size, layout, blocks)
+        let parts = size.and_then(|_| self.constructed_parts(arguments));
+        let contents = DatatypeContents {
+            parts,
+            blocks: blocks.clone(),
+        };
+        (self.define(handle, size, layout, blocks), contents)
     }
 
     /// Records a datatype's size from a query, if it was unknown.
@@ -238,24 +252,14 @@ impl Datatypes {
     }
 
     fn constructed_size(&self, arguments: &mut Arguments<'_>) -> Option<u64> {
-        let elements = match constructor_of(arguments)? {
-            Constructor::Same | Constructor::Resized => 1,
-            Constructor::Contiguous => arguments.count("count")?,
-            Constructor::Vector(_) | Constructor::Blocks(_) => {
-                let (count, block) = (arguments.count("count")?, arguments.count("blocklength")?);
-                count.saturating_mul(block)
-            }
-            Constructor::Indexed(_) => {
-                let lengths = lengths(arguments)?;
-                lengths.into_iter().fold(0, u64::saturating_add)
-            }
+        match constructor_of(arguments)? {
             Constructor::Struct => return self.struct_size(arguments),
-            Constructor::Subarray => product(&counts(arguments, "array_of_subsizes", "ndims")?),
-            Constructor::Darray => darray_elements(arguments)?,
             Constructor::MatchSize => return arguments.count("size"),
             Constructor::Numeric(parts) => return Some(parts * real_size(arguments)),
             Constructor::Range => return Some(integer_size(arguments)),
-        };
+            _ => {}
+        }
+        let elements = elements(arguments)?;
         let old = self.size(arguments.word("oldtype")?)?;
         Some(elements.saturating_mul(old))
     }
@@ -271,4 +275,26 @@ impl Datatypes {
         }
         Some(total)
     }
+}
+
+/// Returns the number of elements of the old type in a datatype that is made of one old type.
+fn elements(arguments: &mut Arguments<'_>) -> Option<u64> {
+    Some(match constructor_of(arguments)? {
+        Constructor::Same | Constructor::Resized => 1,
+        Constructor::Contiguous => arguments.count("count")?,
+        Constructor::Vector(_) | Constructor::Blocks(_) => {
+            let (count, block) = (arguments.count("count")?, arguments.count("blocklength")?);
+            count.saturating_mul(block)
+        }
+        Constructor::Indexed(_) => {
+            let lengths = lengths(arguments)?;
+            lengths.into_iter().fold(0, u64::saturating_add)
+        }
+        Constructor::Subarray => product(&counts(arguments, "array_of_subsizes", "ndims")?),
+        Constructor::Darray => DistributedGrid::of(arguments)?.elements(),
+        Constructor::Struct
+        | Constructor::MatchSize
+        | Constructor::Numeric(_)
+        | Constructor::Range => return None,
+    })
 }

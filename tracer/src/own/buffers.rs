@@ -8,6 +8,8 @@
 
 /// Operations in progress.
 mod operations;
+/// Buffers of partitioned messages.
+mod partitions;
 /// Records of accesses.
 mod record;
 /// Ranges of window memory that the program accesses between two calls.
@@ -24,7 +26,7 @@ use crate::guest::memory::{GuestMemory, Reader};
 use crate::guest::registers::MagicRegisters;
 use crate::node::NodeTracer;
 pub(crate) use operations::{BufferRole, OwnedRange};
-use operations::{ProcessBuffers, Until, until};
+use operations::{ProcessBuffers, Until, attached, until};
 
 /// Most accesses of an operation that are recorded: different instructions.
 const MOST_FOUND: usize = 16;
@@ -113,7 +115,7 @@ impl NodeTracer {
         let spaces = self.buffers.by_space.iter().map(|(space, own)| {
             let operations = own.operations.iter();
             let watched = operations.filter(|operation| match operation.until {
-                Until::Window(_) => !own.windows.is_full(),
+                Until::Window(_) | Until::Attached(_) => !own.windows.is_full(),
                 _ => operation.hits < MOST_HITS,
             });
             let ranges = watched.flat_map(|operation| operation.ranges.iter().map(range));
@@ -164,13 +166,13 @@ impl NodeTracer {
         if event.meaning().phase == Phase::Prepared {
             let owned = process.owned_ranges(event, Reader(memory));
             has_room &= owned.is_whole;
-            if let Some(number) = persistent.first() {
+            if details.is_some_and(|details| !details.partitioned.is_empty()) {
+                has_room &= own.partitioned.prepare(event, owned.ranges);
+            } else if let Some(number) = persistent.first() {
                 has_room &= own.prepare(*number, owned.ranges);
             }
         } else if kind == CallKind::Start {
-            for (prepared, number) in persistent.iter().zip(&event.started) {
-                let ranges = own.prepared.get(prepared).cloned().unwrap_or_default();
-                changed |= !ranges.is_empty();
+            for (index, (prepared, number)) in persistent.iter().zip(&event.started).enumerate() {
                 let until = Until::Request {
                     number: *number,
                     handle: match handles {
@@ -179,8 +181,17 @@ impl NodeTracer {
                     },
                     variable: 0,
                 };
+                let partitioned = details.and_then(|it| it.partitioned.get(index).copied()?);
+                let ranges = match partitioned {
+                    Some(number) => own.partitioned.start(number, until),
+                    None => own.prepared.get(prepared).cloned().unwrap_or_default(),
+                };
+                changed |= !ranges.is_empty();
                 has_room &= own.begin(call, until, ranges);
             }
+        } else if let Some((has_changed, is_watched)) = own.take_partitions(event, Reader(memory)) {
+            changed |= has_changed;
+            has_room &= is_watched;
         } else if event.meaning().makes_window() {
             let range = process.window_range(event, Reader(memory));
             has_room &= !makes_window_of_other_memory(event.function);
@@ -188,6 +199,9 @@ impl NodeTracer {
                 changed = true;
                 has_room &= own.begin(call, Until::Window(window), vec![range]);
             }
+        } else if let Some((range, window)) = attached(event).zip(window) {
+            changed = true;
+            has_room &= own.begin(call, Until::Attached(window), vec![range]);
         } else if let Some(until) = until(event, window, Reader(memory)) {
             let owned = process.owned_ranges(event, Reader(memory));
             changed |= !owned.ranges.is_empty();
@@ -248,7 +262,7 @@ impl NodeTracer {
                 continue;
             };
             operation.hits = operation.hits.saturating_add(1);
-            if let Until::Window(window) = operation.until {
+            if let Until::Window(window) | Until::Attached(window) = operation.until {
                 let is_known = own.windows.widen(window, &access);
                 if !is_known {
                     touched.push((index, *range));

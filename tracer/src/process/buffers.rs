@@ -1,7 +1,7 @@
 //! The memory that a call's operations own: buffers of operations in progress, and memory of windows.
 //!
 //! Ranges follow from arguments, counts and the blocks of datatypes. Buffers that these do not describe exactly are left out:
-//! those of unknown datatypes, of very many blocks, and of partitions. Used when calls return.
+//! those of unknown datatypes and of very many blocks. Used when calls return.
 
 use belljar_mpi::{Access, Base, CallKind};
 use belljar_trace::{
@@ -36,6 +36,8 @@ impl OwnedMemory {
 struct CollectiveSide<'a> {
     buffer: &'static str,
     datatype: &'static str,
+    /// The argument with a datatype for each piece.
+    datatypes: &'static str,
     amount: &'a Amount,
     displacements: &'a [i64],
     role: BufferRole,
@@ -45,12 +47,13 @@ impl Process {
     /// Returns the ranges that the operations of a call own that returned; for a call that prepares an operation, those that
     /// the operation will own.
     pub(crate) fn owned_ranges(&self, event: &Event, memory: Reader<'_>) -> OwnedMemory {
-        let arguments = Arguments::new(event, memory);
+        let mut arguments = Arguments::new(event, memory);
         let mut owned = OwnedMemory {
             ranges: Vec::new(),
-            is_whole: !arguments.has("partitions"),
+            is_whole: true,
         };
-        if !owned.is_whole {
+        if arguments.has("partitions") {
+            self.partitions(event, &arguments, &mut owned);
             return owned;
         }
         for transfer in &event.transfers {
@@ -59,11 +62,43 @@ impl Process {
             }
         }
         for collective in &event.collectives {
-            self.collective_ranges(event, collective, &arguments, &mut owned);
+            self.collective_ranges(event, collective, &mut arguments, &mut owned);
         }
         owned.is_whole &= owned.ranges.len() <= MOST_RANGES;
         owned.ranges.truncate(MOST_RANGES);
         owned
+    }
+
+    /// Adds the ranges of the partitions of a message, one partition after the other; none if they are not described exactly.
+    fn partitions(&self, event: &Event, arguments: &Arguments<'_>, owned: &mut OwnedMemory) {
+        let sends = event.meaning().kind == CallKind::SendPartitioned;
+        let role = match sends {
+            true => BufferRole::Send,
+            false => BufferRole::Receive,
+        };
+        let words = |name| arguments.count(name);
+        let numbers = words("partitions").zip(words("count"));
+        let handle = arguments.word("datatype");
+        let extent = handle.and_then(|handle| Some(self.datatypes.bounds(handle)?.extent));
+        let place = self.address("buf", arguments).zip(handle).zip(extent);
+        let Some(((partitions, count), ((start, handle), extent))) = numbers.zip(place) else {
+            owned.is_whole = false;
+            return;
+        };
+        let bytes = extent.checked_mul(count.cast_signed());
+        for partition in 0..partitions {
+            let offset = bytes.and_then(|bytes| bytes.checked_mul(partition.cast_signed()));
+            match offset.and_then(|offset| start.checked_add_signed(offset)) {
+                Some(start) if owned.room() > 0 => {
+                    self.add_elements((handle, count), start, role, owned);
+                }
+                _ => owned.is_whole = false,
+            }
+            if !owned.is_whole {
+                owned.ranges.clear();
+                return;
+            }
+        }
     }
 
     /// Returns the memory of a window that a call created; `None` if it has none of its own.
@@ -162,18 +197,18 @@ impl Process {
         &self,
         event: &Event,
         collective: &Collective,
-        arguments: &Arguments<'_>,
+        arguments: &mut Arguments<'_>,
         owned: &mut OwnedMemory,
     ) {
         let none = Details::default();
         let details = event.details.0.as_deref().unwrap_or(&none);
-        let pick = |own: &'static str, shared: &'static str| match arguments.has(own) {
-            true => own,
-            false => shared,
+        let pick = |own: &'static str, shared: &'static str| {
+            if arguments.has(own) { own } else { shared }
         };
         let sent = CollectiveSide {
             buffer: pick("sendbuf", "buffer"),
             datatype: pick("sendtype", "datatype"),
+            datatypes: "sendtypes",
             amount: &collective.sent,
             displacements: &details.send_displacements,
             role: BufferRole::Send,
@@ -181,6 +216,7 @@ impl Process {
         let received = CollectiveSide {
             buffer: pick("recvbuf", "buffer"),
             datatype: pick("recvtype", "datatype"),
+            datatypes: "recvtypes",
             amount: &collective.received,
             displacements: &details.receive_displacements,
             role: BufferRole::Receive,
@@ -198,7 +234,7 @@ impl Process {
         side: &CollectiveSide<'_>,
         root: Option<Peer>,
         communicator: &Communicator,
-        arguments: &Arguments<'_>,
+        arguments: &mut Arguments<'_>,
         owned: &mut OwnedMemory,
     ) {
         let is_root = root.is_some_and(|root| communicator.is_me(root));
@@ -211,9 +247,7 @@ impl Process {
             return;
         };
         let Some(handle) = arguments.word(side.datatype) else {
-            // The datatypes are in a list.
-            owned.is_whole = false;
-            return;
+            return self.piece_ranges(side, start, arguments, owned);
         };
         let Some(size) = self.datatypes.size(handle).filter(|size| *size > 0) else {
             return;
@@ -250,6 +284,31 @@ impl Process {
         owned.is_whole &= count.is_some();
         if let Some(count) = count {
             self.add_elements((handle, count), start, side.role, owned);
+        }
+    }
+}
+
+impl Process {
+    /// Adds the pieces of a buffer that starts at `start`, each with its datatype.
+    fn piece_ranges(
+        &self,
+        side: &CollectiveSide<'_>,
+        start: u64,
+        arguments: &mut Arguments<'_>,
+        owned: &mut OwnedMemory,
+    ) {
+        let count = side.amount.pieces.len();
+        let handles = arguments.handles_there(side.datatypes, count as u64, false);
+        owned.is_whole &= side.amount.bytes.is_some()
+            && handles.len() >= count
+            && side.displacements.len() >= count;
+        let places = side.displacements.iter().zip(handles);
+        for (bytes, (at, handle)) in side.amount.pieces.iter().zip(places) {
+            let size = self.datatypes.size(handle).filter(|size| *size > 0);
+            let piece = size.zip(start.checked_add_signed(*at));
+            if let Some((size, start)) = piece.filter(|_| *bytes > 0) {
+                self.add_elements((handle, bytes / size), start, side.role, owned);
+            }
         }
     }
 }

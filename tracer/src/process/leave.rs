@@ -5,10 +5,11 @@
 
 use belljar_mpi::Base;
 use belljar_trace::{
-    Bounds, Completion, Detailed, Details, Direction, Event, Fact, Folded, MpiLibrary, Peer, Phase,
-    Polls, Status, WORLD,
+    Bounds, Completion, DatatypeContents, Detailed, Details, Direction, Event, Fact, Folded,
+    MpiLibrary, Peer, Phase, Polls, Status, WORLD,
 };
 
+use super::datatypes::datatype_details;
 use super::{Matched, Process, Window};
 use crate::decode::action::Action;
 use crate::decode::arguments::Arguments;
@@ -26,6 +27,8 @@ struct ExitDetails {
     fact: Option<Fact>,
     /// The bounds of the datatype in the fact.
     bounds: Option<Bounds>,
+    /// The contents of the datatype in the fact, if it is new.
+    made: Option<DatatypeContents>,
     /// The transfers and operations of started persistent requests.
     moved: Option<Event>,
     /// The partitioned requests that it prepared or started.
@@ -86,11 +89,8 @@ impl Process {
         if action_makes_window(event) {
             self.name_window(event, memory);
         }
-        if outcome.bounds.is_some() {
-            event.details = Detailed::of(Details {
-                bounds: outcome.bounds,
-                ..Details::default()
-            });
+        if outcome.bounds.is_some() || outcome.made.is_some() {
+            event.details = datatype_details(outcome.bounds, outcome.made);
         }
         if !outcome.persistent.is_empty() {
             let details = event.details.0.get_or_insert_default();
@@ -167,8 +167,10 @@ impl Process {
                 Action::Probe => outcome.status = self.probe(event, &mut arguments),
                 Action::Start => self.start(event, handles, posted, &mut outcome),
                 Action::MakeDatatype | Action::AskDatatype => {
-                    if let Some((fact, bounds)) = self.datatype_told(action, &mut arguments) {
+                    if let Some((fact, bounds, made)) = self.learn_datatype(action, &mut arguments)
+                    {
                         (outcome.fact, outcome.bounds) = (Some(fact), bounds);
+                        outcome.made = made;
                     }
                 }
                 _ => {
@@ -364,31 +366,6 @@ impl Process {
             _ => {}
         }
         None
-    }
-
-    /// Handles calls that create or query a datatype. Returns the datatype, and its bounds if known.
-    fn datatype_told(
-        &mut self,
-        action: Action,
-        arguments: &mut Arguments<'_>,
-    ) -> Option<(Fact, Option<Bounds>)> {
-        if action == Action::MakeDatatype {
-            let handle = arguments.pointed_handle(Base::Datatype)?;
-            let datatype = self.datatypes.construct(handle, arguments);
-            return Some((Fact::Datatype(datatype), self.datatypes.bounds(handle)));
-        }
-        let handle = arguments.first_handle(Base::Datatype)?;
-        let learned = if arguments.has("size") {
-            let size = u64::try_from(arguments.integer("size")?).ok()?;
-            self.datatypes.learn_size(handle, size)
-        } else {
-            let bounds = Bounds {
-                lower: arguments.integer("lb")?,
-                extent: arguments.integer("extent")?,
-            };
-            self.datatypes.learn_bounds(handle, bounds)
-        };
-        Some((Fact::Datatype(learned?), self.datatypes.bounds(handle)))
     }
 
     fn ask_communicator(&mut self, arguments: &mut Arguments<'_>) -> Option<Fact> {

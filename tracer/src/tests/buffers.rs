@@ -1,5 +1,8 @@
 //! Buffers that operations own, and accesses to them, for all implementations.
 
+/// Memory of windows, and buffers of many pieces.
+mod pieces;
+
 use std::sync::Arc;
 
 use belljar_trace::{
@@ -299,32 +302,5 @@ fn accesses_inside_of_calls_are_the_librarys() {
         assert_eq!(access(&mut it, 0x40, (0x5008, 8), true), []);
         it.guest.leave(&mut it.tracer, slot, 0);
         assert!(it.tracer.take_buffers_to_watch().unwrap().exempt.is_empty());
-    }
-}
-
-/// Accesses to a window are recorded as ranges between two calls.
-#[test]
-fn accesses_to_windows_are_joined() {
-    for mut it in watched() {
-        let window = [0x5000, 64, int(8), 0, it.world];
-        it.guest
-            .make(&mut it.tracer, "MPI_Win_create", &window, 0xa000_0000);
-        assert_eq!(ranges(&mut it), [(0x5000, 0x5040, true)]);
-        for at in [0x5000, 0x5008, 0x5020] {
-            assert_eq!(access(&mut it, 0x40, (at, 8), true), []);
-        }
-        let clock = it.guest.clock;
-        it.call("MPI_Barrier", &[it.world]);
-        let records = it.tracer.take_probe_records();
-        let range = |record: &ProbeRecord| {
-            assert!(record.entry < clock && record.known > clock);
-            let word = |word| record.buffer_access(word).unwrap();
-            (
-                word(BufferAccessWord::Address),
-                word(BufferAccessWord::Bytes),
-            )
-        };
-        let found: Vec<(u64, u64)> = records.iter().map(range).collect();
-        assert_eq!(found, [(0x5000, 16), (0x5020, 8)]);
     }
 }

@@ -203,6 +203,7 @@ fn selection_changes_what_is_recorded_and_not_what_the_guest_sees() {
             end: 100_000,
         }),
         sampling: [("MPI_Barrier".into(), 3)].into(),
+        datatypes: false,
     };
     let mut tracer = NodeTracer::new(0, &selection);
     let mut guest = Guest::mpich(&mut tracer, 0);

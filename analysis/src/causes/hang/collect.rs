@@ -9,13 +9,15 @@ use belljar_mpi::{CallKind, sets_attribute};
 use belljar_trace::{Event, LostProcess, TraceHeader};
 
 use super::pending::PendingOperations;
-use super::stuck::Waiters;
+use super::stuck::{Needs, Waiters};
 use super::{Hang, HungRank, JobRank, RankState};
 use crate::argument_words;
 use crate::dump::frames::FrameNames;
 
 /// The time that a call takes at least before its rank may be stuck, in picoseconds.
 const LEAST_WAIT_PS: u64 = 1_000_000_000;
+/// The time after which a part in a mismatched operation that needs no other member does not return, in picoseconds.
+const LONG_WAIT_PS: u64 = 200_000_000_000;
 
 /// The last call of a thread.
 #[derive(Clone, Debug)]
@@ -111,8 +113,7 @@ impl<'a> HangCollector<'a> {
             match self.state(*process, threads) {
                 RankState::Ended | RankState::Lost | RankState::Finalizing => waiters.end(of),
                 RankState::InCall if self.lasts(&last.event) && !is_end(&last.event) => {
-                    let needs = (threads.len() == 1)
-                        .then(|| self.pending.needs(*process, last.number, &last.event));
+                    let needs = (threads.len() == 1).then(|| self.needs(*process, last));
                     if let Some(needs) = needs.flatten() {
                         waiters.wait(of, needs);
                     }
@@ -129,6 +130,13 @@ impl<'a> HangCollector<'a> {
             unreceived: self.pending.one_sided(true),
             unsent: self.pending.one_sided(false),
         }
+    }
+
+    fn needs(&self, process: ProcessKey, last: &LastCall) -> Option<Needs> {
+        let entry = self.time(&last.event, last.event.entry);
+        let lasts_long = entry + LONG_WAIT_PS <= self.end_ps;
+        self.pending
+            .needs(process, last.number, &last.event, lasts_long)
     }
 
     /// True for a call that has lasted for long enough; a shorter one may be about to return.
@@ -180,6 +188,7 @@ impl<'a> HangCollector<'a> {
                 state: self.state(*process, threads),
                 function: event.name(),
                 arguments: argument_words(event),
+                is_inside: event.exit.is_none(),
                 since_ps,
                 for_ps: self.end_ps.saturating_sub(since_ps),
                 waits_for,

@@ -18,18 +18,27 @@ const MOST_SENDERS: usize = 4096;
 const MOST_MISSING: usize = 64;
 
 impl PendingOperations<'_> {
-    /// Returns the needs of a process in its last call, which did not return; `None` if the call may return by itself.
-    pub(super) fn needs(&self, process: ProcessKey, number: u64, event: &Event) -> Option<Needs> {
+    /// Returns the needs of a process in its last call, which did not return; `None` if the call may return by itself. With
+    /// `lasts_long`, a call that needs no other member would have returned, unless its operation is mismatched.
+    pub(super) fn needs(
+        &self,
+        process: ProcessKey,
+        number: u64,
+        event: &Event,
+        lasts_long: bool,
+    ) -> Option<Needs> {
         if self.doubtful.contains(&process) {
             return None;
         }
         match event.meaning().kind {
-            CallKind::Complete(completes) => self.of_requests(process, event, completes),
+            CallKind::Complete(completes) => {
+                self.of_requests(process, event, completes, lasts_long)
+            }
             CallKind::Probe | CallKind::ProbeMatched => self.of_probe(process, event),
             _ => {
                 let own = self.open_of(process);
                 let own = own.filter(|pending| pending.event == number);
-                self.needs_of(own)
+                self.needs_of(own, lasts_long)
             }
         }
     }
@@ -38,10 +47,11 @@ impl PendingOperations<'_> {
     fn needs_of<'p>(
         &self,
         operations: impl Iterator<Item = &'p PendingOperation>,
+        lasts_long: bool,
     ) -> Option<Needs> {
         let mut all = Vec::new();
         for pending in operations.filter(|pending| !pending.is_matched) {
-            all.extend(self.partners(pending)?);
+            all.extend(self.partners(pending, lasts_long)?);
         }
         (!all.is_empty()).then_some(Needs { all })
     }
@@ -58,18 +68,19 @@ impl PendingOperations<'_> {
         process: ProcessKey,
         event: &Event,
         completes: Completes,
+        lasts_long: bool,
     ) -> Option<Needs> {
         let open: Vec<_> = self.open_of(process).collect();
         let asked = argument(event, "count");
         if completes == Completes::All && asked.is_some_and(|count| count >= open.len() as u64) {
-            return self.needs_of(open.into_iter());
+            return self.needs_of(open.into_iter(), lasts_long);
         }
         if open.is_empty() || open.iter().any(|pending| pending.is_matched) {
             return None;
         }
         let mut any = Vec::new();
         for pending in open {
-            any.extend(self.partners(pending)?.into_iter().flatten());
+            any.extend(self.partners(pending, lasts_long)?.into_iter().flatten());
         }
         Some(Needs { all: vec![any] })
     }
@@ -92,7 +103,7 @@ impl PendingOperations<'_> {
     }
 
     /// Returns groups of processes; the operation needs one process of each. `None` if it may complete without them.
-    fn partners(&self, pending: &PendingOperation) -> Option<Vec<Vec<JobRank>>> {
+    fn partners(&self, pending: &PendingOperation, lasts_long: bool) -> Option<Vec<Vec<JobRank>>> {
         match pending.what {
             PendingKind::Send(channel) => Some(vec![vec![named(channel.to)]]),
             PendingKind::Receive { wanted, number } => {
@@ -109,6 +120,12 @@ impl PendingOperations<'_> {
                 shape,
             } => {
                 let arrived = self.arrived.get(&meeting)?;
+                if lasts_long && needs == PartNeeds::Nobody && self.is_mismatched(meeting) {
+                    // The library waits for a member.
+                    let others: Vec<_> = self.others(pending, number).map(named).collect();
+                    let is_known = !others.is_empty() && others.len() <= MOST_SENDERS;
+                    return is_known.then(|| vec![others]);
+                }
                 let missing = self.others(pending, number).filter(|member| {
                     let is_needed = match needs {
                         PartNeeds::All => true,

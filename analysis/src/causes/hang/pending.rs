@@ -61,6 +61,8 @@ enum CollectiveFamily {
     Gather,
     Scatter,
     AllToAll,
+    Scan,
+    Neighbors,
 }
 
 impl PartShape {
@@ -79,7 +81,15 @@ impl PartShape {
             Some(Kind::Alltoall | Kind::Alltoallv | Kind::Alltoallw) => {
                 Some(CollectiveFamily::AllToAll)
             }
-            _ => None,
+            Some(Kind::Scan | Kind::Exscan) => Some(CollectiveFamily::Scan),
+            Some(
+                Kind::NeighborAllgather
+                | Kind::NeighborAllgatherv
+                | Kind::NeighborAlltoall
+                | Kind::NeighborAlltoallv
+                | Kind::NeighborAlltoallw,
+            ) => Some(CollectiveFamily::Neighbors),
+            None => None,
         };
         Self { family, root }
     }
@@ -177,7 +187,7 @@ impl<'a> PendingOperations<'a> {
     }
 
     /// True if a part of a meeting does not fit another one.
-    fn is_mismatched(&self, meeting: MeetingId) -> bool {
+    pub(super) fn is_mismatched(&self, meeting: MeetingId) -> bool {
         let mut shapes: Vec<&PartShape> = Vec::new();
         for shape in self.arrived.get(&meeting).into_iter().flatten() {
             if !shapes.contains(&shape.1) {

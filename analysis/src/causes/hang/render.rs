@@ -173,8 +173,9 @@ impl Hang {
                 RankState::Outside => format!("after {}", rank.function),
                 RankState::Ended => "ended MPI".to_owned(),
                 RankState::Lost => format!(
-                    "{} after {}",
+                    "{} {} {}",
                     LostProcess::describe(rank.exit),
+                    if rank.is_inside { "in" } else { "after" },
                     rank.function
                 ),
             };

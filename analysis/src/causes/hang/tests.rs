@@ -19,12 +19,17 @@ impl Ranks {
 
     /// The hang of a job some of whose processes have ended.
     fn hang_without(self, lost: &[LostProcess]) -> Hang {
+        self.hang_at(END, lost)
+    }
+
+    /// The same with another end of the run, in nanoseconds.
+    fn hang_at(self, end: u64, lost: &[LostProcess]) -> Hang {
         let trace = self.trace();
         let mut collector = HangCollector::new(&trace.header, &trace.communicators);
         for event in &trace.events {
             collector.observe(event);
         }
-        collector.finish(Some(END * 1000), lost, None)
+        collector.finish(Some(end * 1000), lost, None)
     }
 
     /// Receives from a rank without an end.
@@ -311,6 +316,34 @@ fn ranks_in_different_collective_operations_are_a_deadlock() {
     job.enter(1, LATE, "MPI_Barrier", &[WORLD]);
     // Libraries complete this one, in which rank 1 calls the broadcast next.
     assert_eq!(job.hang().verdict, HangVerdict::NotStuck);
+}
+
+#[test]
+fn a_scan_that_does_not_return_in_place_of_another_operation_waits() {
+    let scan = [BUFFER, BUFFER, int(1), BYTE, SUM, WORLD];
+    let gather = [BUFFER, int(1), BYTE, BUFFER, int(1), BYTE, WORLD];
+    let job = || {
+        let mut job = Ranks::new(2);
+        job.enter(0, LATE, "MPI_Scan", &scan);
+        job.enter(1, LATE, "MPI_Allgather", &gather);
+        job
+    };
+    // The first rank of a scan needs no other one.
+    assert_eq!(job().hang().verdict, HangVerdict::NotStuck);
+    let hang = job().hang_at(10 * END, &[]);
+    assert_eq!(
+        (hang.verdict, stuck(&hang)),
+        (HangVerdict::Deadlock, vec![0, 1])
+    );
+    let sentence = hang.sentence().unwrap();
+    let begin = "deadlock: different collective operations: rank 0 in MPI_Scan(";
+    assert!(sentence.starts_with(begin), "{sentence}");
+    // It may return as long as another rank may.
+    let mut job = Ranks::new(3);
+    job.enter(0, LATE, "MPI_Scan", &scan);
+    job.enter(1, LATE, "MPI_Allgather", &gather);
+    job.call(2, LATE, LATE + 100, "MPI_Wtime", &[]);
+    assert_eq!(job.hang_at(10 * END, &[]).verdict, HangVerdict::NotStuck);
 }
 
 #[test]

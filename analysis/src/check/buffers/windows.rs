@@ -28,8 +28,8 @@ type TargetMemory = (WindowId, Member);
 /// An access of another process.
 #[derive(Debug)]
 struct RemoteAccess {
-    start: u64,
-    end: u64,
+    /// Ranges of offsets in the window.
+    ranges: Vec<(u64, u64)>,
     writes: bool,
     guard: Guard,
     /// True for an access in an epoch of `MPI_Win_start`, which exposures of its target order.
@@ -38,6 +38,14 @@ struct RemoteAccess {
     begin: ThreadPoint,
     /// The point after the call that completed it.
     end_point: Option<ThreadPoint>,
+}
+
+impl RemoteAccess {
+    /// True if it reaches an offset from `start` to before `end`.
+    fn overlaps(&self, start: u64, end: u64) -> bool {
+        let mut ranges = self.ranges.iter();
+        ranges.any(|(from, to)| *from < end && start < *to)
+    }
 }
 
 /// A lock that a process holds on its own memory, by entries of calls in cycles.
@@ -181,11 +189,10 @@ impl WindowConflicts {
         if access.puts() && transfer.direction == Direction::Receive {
             return;
         }
-        let Some((memory, start, length)) = buffers.target_range(call, transfer, target, context)
-        else {
+        let Some((memory, ranges)) = buffers.target_ranges(call, transfer, target, context) else {
             return;
         };
-        self.count += 1;
+        self.count += ranges.len().max(1);
         if self.count > MOST_REMOTE {
             self.is_crowded = true;
             return;
@@ -193,8 +200,7 @@ impl WindowConflicts {
         let all = self.remote.entry(memory).or_default();
         self.open.insert(operation, (memory, all.len()));
         all.push(RemoteAccess {
-            start,
-            end: start.saturating_add(length),
+            ranges,
             writes: access.puts(),
             guard: context.epochs.guard(call),
             is_started: context.epochs.is_started(call),
@@ -255,11 +261,11 @@ impl WindowConflicts {
             let start = own.address.saturating_sub(own.start);
             let end = start.saturating_add(own.bytes);
             for remote in self.remote.get(memory).into_iter().flatten() {
-                compared += 1;
+                compared += remote.ranges.len().max(1);
                 if compared > MOST_COMPARED {
                     return None;
                 }
-                let meets = remote.start < end && start < remote.end;
+                let meets = remote.overlaps(start, end);
                 let conflicts = own.is_store || remote.writes && !self.polled.contains(memory);
                 if meets
                     && conflicts

@@ -198,6 +198,28 @@ fn invalid_arguments_are_named() {
         WORLD,
     ];
     assert_eq!(of("MPI_Reduce", &reduce), [FindingKind::InvalidOperator]);
+    let split = |color: i32| of("MPI_Comm_split", &[WORLD, int(color), int(0), BUFFER]);
+    // MPI_UNDEFINED is a color.
+    assert_eq!((split(0), split(-32766)), (Vec::new(), Vec::new()));
+    assert_eq!(split(-7), [FindingKind::InvalidArgument]);
+    let vector = |count: i32| {
+        of(
+            "MPI_Type_vector",
+            &[int(count), int(1), int(2), INT, BUFFER],
+        )
+    };
+    assert_eq!(
+        (vector(0), vector(-1)),
+        (Vec::new(), vec![FindingKind::InvalidCount])
+    );
+    let window = |unit: i32| {
+        let words = [BUFFER, 64, int(unit), 0x1c00_0000, WORLD, BUFFER];
+        of("MPI_Win_create", &words)
+    };
+    assert_eq!(
+        (window(1), window(0)),
+        (Vec::new(), vec![FindingKind::InvalidArgument])
+    );
 }
 
 #[test]
@@ -275,4 +297,45 @@ fn pieces_have_the_same_size_at_both_sides() {
     };
     assert_eq!(gathered(2), []);
     assert_eq!(gathered(3), [FindingKind::SizeMismatch]);
+}
+
+/// Both neighbours of a rank in a ring of two are the other one: data for the one ahead comes from the one behind there.
+#[test]
+fn neighbours_in_a_grid_exchange_the_same_data() {
+    const GRID: u64 = 0x8400_0001;
+    let kinds = |expected: [i32; 2]| {
+        let mut job = Ranks::started(2);
+        for rank in 0..2 {
+            let guest = &mut job.guests[rank];
+            let (dimensions, periods) = (guest.ints(&[2]), guest.ints(&[1]));
+            let made = guest.handles(&[0]);
+            let grid = [WORLD, int(1), dimensions, periods, int(0), made];
+            job.call_and(rank, 3000, 3100, "MPI_Cart_create", &grid, |guest| {
+                guest.put_handle(made, GRID);
+            });
+            let guest = &mut job.guests[rank];
+            let [sent, received] = match rank {
+                0 => [guest.ints(&[1, 2]), guest.ints(&[1, 1])],
+                _ => [guest.ints(&[1, 1]), guest.ints(&expected)],
+            };
+            let places = guest.ints(&[0, 4]);
+            let exchange = [
+                BUFFER,
+                sent,
+                places,
+                INT,
+                BUFFER + 64,
+                received,
+                places,
+                INT,
+                GRID,
+            ];
+            job.call(rank, 4000, 4100, "MPI_Neighbor_alltoallv", &exchange);
+            let freed = job.guests[rank].handles(&[GRID]);
+            job.call(rank, 5000, 5100, "MPI_Comm_free", &[freed]);
+        }
+        job.kinds(2)
+    };
+    assert_eq!(kinds([2, 1]), []);
+    assert_eq!(kinds([1, 2]), [FindingKind::SizeMismatch]);
 }

@@ -17,6 +17,8 @@ use crate::command::results::trace::check::check_run;
 const FRAMES: &str = "trace.frames=4";
 /// Recording of the program's accesses to buffers of operations.
 const BUFFERS: &str = "trace.buffers=true";
+/// Recording of the contents of datatypes.
+const DATATYPES: &str = "trace.datatypes=true";
 /// The end of a run directory's name before the run is complete.
 const INCOMPLETE: &str = "incomplete";
 
@@ -63,7 +65,7 @@ pub(crate) fn check_mpi(arguments: &CheckMpiArguments) -> Result<ExitCode> {
         true => command.arg("run").args(&arguments.program),
         false => command.arg("mpirun"),
     };
-    command.args(["--set", FRAMES]);
+    command.args(["--set", FRAMES, "--set", DATATYPES]);
     if !arguments.no_buffers {
         command.args(["--set", BUFFERS]);
     }

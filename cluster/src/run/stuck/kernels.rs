@@ -12,6 +12,7 @@ use belljar_trace::LostProcess;
 use belljar_tracer::{ActiveProcess, BadAddress, GuestMemory, object_name};
 use belljar_vmm::{KernelImage, Node};
 
+use super::linked;
 use crate::plan::Plan;
 
 /// CR4's bit for page tables of five levels.
@@ -177,7 +178,8 @@ fn is_launcher(kernel: &Kernel<'_>, process: &Process) -> bool {
     LAUNCHERS.contains(&name)
 }
 
-/// True for a thread that Open MPI's own libraries started for events of its launcher. It calls none of the program's functions.
+/// True for a thread that Open MPI's own libraries started for events of its launcher, or the image's own library for
+/// `MPI_Finalize`. It calls none of the program's functions, and moves messages that arrive.
 fn is_of_library(kernel: &Kernel<'_>, process: &Process, thread: &Thread) -> bool {
     let space = kernel.space_of(process);
     let Some(base) = kernel.thread_pointer(thread) else {
@@ -185,6 +187,12 @@ fn is_of_library(kernel: &Kernel<'_>, process: &Process, thread: &Thread) -> boo
     };
     let words = START_ROUTINE.iter();
     let words = words.filter_map(|offset| space.word(base.wrapping_add(*offset)));
+    let words: Vec<u64> = words.collect();
+    let mut of_image = words.iter();
+    if of_image.any(|word| linked::is_of_image(kernel, process, *word)) {
+        return true;
+    }
+    let words = words.into_iter();
     let mut objects = words.filter_map(|word| object_name(word, &ProcessMemory(space)));
     objects
         .next()

@@ -131,3 +131,47 @@ fn accesses_to_buffers_of_operations_are_found() {
         assert!(same, "{compiler}: the run differs with watched buffers");
     }
 }
+
+/// Derived datatypes of equal sizes.
+const TYPED: &str = include_str!("typed.c");
+
+/// Type signatures of derived datatypes are compared in messages and collective operations, and buffers by their blocks. Equal
+/// signatures by other constructors, and columns of one array, have no findings.
+#[test]
+fn type_signatures_of_derived_datatypes_are_compared() {
+    let Some(dir) = Dir::new() else { return };
+    for compiler in ["mpicc.mpich", "mpicc.openmpi"] {
+        if !compiled(&dir, compiler, "typed", TYPED, &["-g"]) {
+            continue;
+        }
+        let words = [
+            "check-mpi",
+            "--json",
+            "-np",
+            "2",
+            "--limit",
+            "10s",
+            "./typed",
+        ];
+        let (json, error, code) = dir.call(&words);
+        assert_eq!(code, Some(1), "{error}");
+        let datatype = |sides: &[(u64, u64)]| ("datatype-mismatch".to_owned(), sides.to_vec());
+        let expected = [
+            ("buffer-conflict".to_owned(), vec![(1, 38), (1, 39)]),
+            datatype(&[(0, 19), (1, 21)]),
+            datatype(&[(0, 30), (1, 30)]),
+            datatype(&[(0, 87), (1, 87)]),
+        ];
+        assert_eq!(found(&json), expected, "{compiler}: {json}");
+        let difference = "after 4 B of data, an integer of 4 B and a floating-point number of 4 B";
+        assert!(json.contains(difference), "{compiler}: {json}");
+        let (json, error, code) = dir.call(&[&words[..], &["equal"]].concat());
+        let check: Value = serde_json::from_str(&json).expect("this is JSON");
+        assert_eq!(
+            (code, found(&json)),
+            (Some(0), Vec::new()),
+            "{compiler}: {error} {json}"
+        );
+        assert_eq!(check["unchecked"], json!([]), "{compiler}");
+    }
+}

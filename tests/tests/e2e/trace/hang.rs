@@ -151,10 +151,7 @@ fn collective_operations_that_differ_and_ranks_that_end_are_named() {
         assert_ne!(code, Some(0), "{error}");
         let verdict = "rank 0 in MPI_Barrier waits for rank 1, which is in MPI_Finalize";
         assert!(error.contains(verdict), "{compiler}: {error}");
-        if compiler == "mpicc.openmpi" {
-            // With MPICH, a thread of the image moves messages, and the run continues to its limit.
-            assert!(error.contains("no rank can proceed"), "{error}");
-        }
+        assert!(error.contains("no rank can proceed"), "{compiler}: {error}");
 
         let (output, error, code) = run("callback");
         assert_eq!(code, Some(0), "{compiler}: {error}");
@@ -295,4 +292,41 @@ fn a_job_that_a_time_limit_ends_does_not_end_its_run() {
     let endings = output.lines().filter_map(|line| line.split_once(' '));
     let ended: Vec<&str> = endings.map(|(by, _)| by).collect();
     assert_eq!(ended, ["timeout", "launcher", "signal"], "{output}");
+}
+
+/// A rank that kills itself while the other one is in `MPI_Finalize`, which the launcher then kills.
+const KILLED: &str = r#"#include <mpi.h>
+#include <signal.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) {
+        usleep(50000);
+        kill(getpid(), SIGKILL);
+    }
+    MPI_Finalize();
+}
+"#;
+
+#[test]
+fn killed_ranks_of_a_workload_that_failed_are_named_with_their_signal() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "killed", KILLED, &["-O1"]) {
+        return;
+    }
+    let words = [
+        "mpirun", "-np", "2", "-ppn", "1", "--limit", "8s", "--out", "out",
+    ];
+    let (_, error, code) = dir.call(&[&words[..], &["./killed"]].concat());
+    assert_ne!(code, Some(0), "{error}");
+    let (text, error, code) = dir.call(&["trace", "hang", "out"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(
+        text.contains("was ended by signal 9 (SIGKILL) after MPI_Comm_rank"),
+        "{text}"
+    );
+    assert!(!text.contains("  in MPI_Finalize()"), "{text}");
 }

@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use belljar_trace::{
-    Details, EarlierEvent, NewSites, Site, SiteNumbers, Sites, UNEXPLAINED_VERSION,
-    UNGROUPED_VERSION, UngroupedDetails, UnnumberedDetails, VERSION, codec,
+    Details, EarlierEvent, Event, NewSites, Site, SiteNumbers, Sites, TYPED_VERSION,
+    UNEXPLAINED_VERSION, UNGROUPED_VERSION, UngroupedDetails, UnnumberedDetails, UntypedDetails,
+    VERSION, codec,
 };
 use bincode::{Decode, Encode};
 
@@ -91,7 +92,7 @@ impl Dictionary {
         if self.signatures.get(guess as usize) == Some(&signature) {
             return (guess, signature.slots);
         }
-        let bytes = encoded(&signature);
+        let bytes = self.encoded(&signature);
         let number = self.signatures.len() as u32;
         let number = *self.numbers.entry(bytes).or_insert_with_key(|bytes| {
             self.bytes += bytes.len();
@@ -137,7 +138,7 @@ impl Dictionary {
         let new = self.numbered.take_new();
         codec::encode(&new, &mut raw).map_err(|error| error.to_string())?;
         for signature in &self.signatures[self.stored..] {
-            raw.extend(encoded(signature));
+            raw.extend(self.encoded(signature));
         }
         self.stored = self.signatures.len();
         if raw.len() > MOST_NEW {
@@ -208,7 +209,8 @@ impl Dictionary {
         let (signature, used) = match self.version {
             ..=UNGROUPED_VERSION => earlier::<UngroupedDetails>(raw)?,
             UNEXPLAINED_VERSION => earlier::<UnnumberedDetails>(raw)?,
-            _ => codec::decode_first::<Signature>(raw).map_err(unreadable)?,
+            TYPED_VERSION => codec::decode_first::<Signature>(raw).map_err(unreadable)?,
+            _ => untyped(raw)?,
         };
         match signature.site as usize <= self.sites.len() {
             true => Ok((signature, used)),
@@ -216,11 +218,17 @@ impl Dictionary {
         }
     }
 
+    /// Encodes a signature in the format of the file's version, one of those that are written.
+    fn encoded(&self, signature: &Signature) -> Vec<u8> {
+        encoded(signature, self.version == TYPED_VERSION)
+    }
+
     /// Returns its state for [`load`](Self::load).
     pub(crate) fn save(&self) -> SavedDictionary {
         let (sites, told) = self.numbered.all();
         SavedDictionary {
             sited: self.sited,
+            typed: self.version == TYPED_VERSION,
             sites,
             told: (told.0 as u64, told.1 as u64),
             signatures: self.signatures.clone(),
@@ -234,13 +242,16 @@ impl Dictionary {
     pub(crate) fn load(saved: SavedDictionary) -> Self {
         let mut bytes = 0;
         let numbers = saved.signatures.iter().zip(0..).map(|(signature, number)| {
-            let encoded = encoded(signature);
+            let encoded = encoded(signature, saved.typed);
             bytes += encoded.len();
             (encoded, number)
         });
         let numbers = numbers.collect();
         Self {
-            version: VERSION,
+            version: match saved.typed {
+                true => TYPED_VERSION,
+                false => VERSION,
+            },
             sited: saved.sited,
             numbered: saved.numbered().unwrap_or_default(),
             sites: Sites::default(),
@@ -252,6 +263,22 @@ impl Dictionary {
             emptied: saved.emptied,
         }
     }
+}
+
+/// Decodes a signature without datatypes, and returns its length.
+fn untyped(raw: &[u8]) -> Result<(Signature, usize), String> {
+    type Parts = (Event, Vec<u8>, u32, Option<UntypedDetails>, bool);
+    let (parts, used) = codec::decode_first::<Parts>(raw).map_err(unreadable)?;
+    let (event, slots, site, details, folded) = parts;
+    let signature = Signature {
+        event,
+        slots,
+        site,
+        details: details.map(|it| Box::new(it.into())),
+        folded,
+        earlier: EarlierNumber::default(),
+    };
+    Ok((signature, used))
 }
 
 /// Decodes a signature of an earlier version, with details `D`, and returns its length.
@@ -282,6 +309,8 @@ fn unreadable(error: codec::CodecError) -> String {
 #[derive(Clone, Debug, Encode, Decode)]
 pub(crate) struct SavedDictionary {
     sited: bool,
+    /// True if calls have datatypes.
+    typed: bool,
     sites: NewSites,
     /// The numbers of files and stacks that are in the trace file.
     told: (u64, u64),
@@ -327,7 +356,8 @@ impl SavedDictionary {
         let count = self.signatures.len();
         let known = |number: &u32| (*number as usize) < count.max(1);
         let signatures = self.signatures.iter();
-        let distinct: BTreeSet<Vec<u8>> = signatures.map(encoded).collect();
+        let encoded = signatures.map(|signature| encoded(signature, self.typed));
+        let distinct: BTreeSet<Vec<u8>> = encoded.collect();
         let sites = self.sites.stacks.len();
         let sited = self.signatures.iter().all(|it| it.site as usize <= sites);
         self.stored <= count as u64
@@ -341,10 +371,23 @@ impl SavedDictionary {
     }
 }
 
-/// Encodes a signature in the current version's format.
-fn encoded(signature: &Signature) -> Vec<u8> {
+/// Encodes a signature, with datatypes if `typed`.
+fn encoded(signature: &Signature, typed: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Encoding into memory cannot fail for a record that has an encoding.
-    let _ = codec::encode(signature, &mut bytes);
+    let _ = match typed {
+        true => codec::encode(signature, &mut bytes),
+        false => {
+            let details = signature.details.as_deref().map(Details::untyped);
+            let Signature {
+                event,
+                slots,
+                site,
+                folded,
+                ..
+            } = signature;
+            codec::encode(&(event, slots, site, details, folded), &mut bytes)
+        }
+    };
     bytes
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use belljar_files::open_input;
 use belljar_trace::{
-    EARLIEST_VERSION, MAGIC, MODELLED_VERSION, TraceError, TraceState, TraceSummary,
-    UNEXPLAINED_VERSION, VERSION, codec,
+    EARLIEST_VERSION, LATEST_VERSION, MAGIC, MODELLED_VERSION, TraceError, TraceState,
+    TraceSummary, UNEXPLAINED_VERSION, VERSION, codec,
 };
 
 use crate::calls::dictionary::Dictionary;
@@ -84,7 +84,7 @@ impl Chunks {
         let version = start.strip_prefix(&MAGIC).and_then(|it| it.try_into().ok());
         let version = version.ok_or_else(|| not_a_trace("it does not begin like one"))?;
         let version = u16::from_le_bytes(version);
-        if !(EARLIEST_VERSION..=MODELLED_VERSION).contains(&version) {
+        if !(EARLIEST_VERSION..=LATEST_VERSION).contains(&version) {
             let path = path.to_owned();
             return Err(TraceError::Version { path, version });
         }
@@ -94,7 +94,10 @@ impl Chunks {
         let header = Header::decode(version, &chunk.payload.unwrap_or_default())
             .map_err(|reason| not_a_trace(&reason))?;
         // Calls are the same.
-        let version = version.min(VERSION);
+        let version = match version {
+            MODELLED_VERSION => VERSION,
+            other => other,
+        };
         let dictionary = Dictionary::new(version, header.contents.frames > 0);
         Ok(Self {
             file,

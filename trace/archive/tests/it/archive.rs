@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use belljar_archive::{QueuedWriter, Sizes, StructureReader, TraceReader, TraceWriter};
 use belljar_sim::Frequency;
 use belljar_trace::{
-    Account, Event, Folded, Polls, TRACE_FILE, TraceError, TraceHeader, TraceState, TraceSummary,
+    Account, CallDatatypes, Datatype, DatatypeContents, Event, Folded, Polls, TRACE_FILE,
+    TraceError, TraceHeader, TraceState, TraceSummary,
 };
 use proptest::prelude::*;
 
@@ -76,6 +77,70 @@ fn a_header_with_processors_has_a_version_of_its_own() {
             .header()
             .processors()
             .is_empty()
+    );
+}
+
+/// Calls with datatypes, of which the last one has nothing else.
+fn typed_calls() -> Vec<Event> {
+    let mut events = ring(4, 10);
+    let int = Datatype::Predefined(6);
+    for (event, parts) in events.iter_mut().zip([1, 2, 1000, 3]) {
+        let details = event.details.0.get_or_insert_default();
+        details.datatypes = Some(Box::new(CallDatatypes {
+            made: Some(DatatypeContents {
+                parts: Some(vec![(int, parts); 2]),
+                blocks: Some(vec![(-8, parts)]),
+            }),
+            sent: vec![int, Datatype::Unknown],
+            received: Vec::new(),
+        }));
+    }
+    events
+}
+
+#[test]
+fn a_header_with_datatypes_has_a_version_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("typed.bjt");
+    let events = typed_calls();
+    let typed = header().with_datatypes(true);
+    let mut writer = TraceWriter::create(&path, &typed, false).unwrap();
+    let (before, after) = events.split_at(2);
+    for event in before {
+        writer.push(event.clone()).unwrap();
+    }
+    // A writer that continues later writes the same version.
+    let saved = writer.save().unwrap();
+    drop(writer);
+    let mut file = fs::OpenOptions::new();
+    let file = file.read(true).write(true).open(&path).unwrap();
+    let mut writer = TraceWriter::resume(file, &path, &saved).unwrap();
+    for event in after {
+        writer.push(event.clone()).unwrap();
+    }
+    writer.finish(&summary()).unwrap();
+    assert_eq!(belljar_archive::version(&path).unwrap(), 16);
+    assert!(TraceReader::open(&path).unwrap().header().has_datatypes());
+    assert_eq!(read(&path).unwrap(), (events, TraceState::Complete));
+}
+
+#[test]
+fn a_file_without_datatypes_omits_those_of_calls() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = written(directory.path(), &typed_calls(), 3);
+    let (back, _) = read(&path).unwrap();
+    assert_eq!(belljar_archive::version(&path).unwrap(), 14);
+    let mut details = back.iter().flat_map(|event| event.details.0.as_deref());
+    assert!(details.all(|details| details.datatypes.is_none()));
+    let plain: Vec<_> = ring(4, 10)
+        .into_iter()
+        .map(|event| event.arguments)
+        .collect();
+    assert_eq!(
+        back.into_iter()
+            .map(|event| event.arguments)
+            .collect::<Vec<_>>(),
+        plain
     );
 }
 

@@ -3,17 +3,19 @@
 //! Reads the positions of blocks of the old type from a constructor's arguments. Adjacent blocks are joined, in the order of
 //! the type map. Datatypes with very many blocks have unknown ones. Used by `datatypes` when constructors return.
 
-use belljar_trace::Implementation;
+use belljar_trace::{Implementation, MOST_CONTENTS};
 
 use super::layouts::displacements;
 use super::sizes::{counts, lengths};
-use super::{Constructor, Datatypes, Unit, constructor_of};
+use super::{Constructor, Datatypes, DistributedGrid, Unit, constructor_of};
 use crate::decode::arguments::Arguments;
 
 /// Most blocks of a datatype.
-const MOST_BLOCKS: usize = 1 << 10;
+const MOST_BLOCKS: usize = MOST_CONTENTS;
 /// Most steps in the computation of the blocks of a datatype.
 const MOST_PLACED: u64 = 1 << 16;
+/// Most runs of elements of a distributed grid.
+const MOST_RUNS: usize = 1 << 16;
 
 /// A block of data: its offset in the element, and its length, in bytes.
 pub(crate) type Block = (i64, u64);
@@ -128,7 +130,18 @@ impl Datatypes {
                 }
             }
             Constructor::Subarray => subarray(&old, arguments, &mut joined)?,
-            _ => return None,
+            Constructor::Darray => {
+                let is_fortran = is_fortran_order(arguments)?;
+                let grid = DistributedGrid::of(arguments)?;
+                for (first, length) in grid.runs(is_fortran, MOST_RUNS)? {
+                    let at = i64::try_from(first).ok()?.checked_mul(extent)?;
+                    joined.add_elements(&old, at, length)?;
+                }
+            }
+            Constructor::Struct
+            | Constructor::MatchSize
+            | Constructor::Numeric(_)
+            | Constructor::Range => return None,
         }
         Some(joined.blocks)
     }
@@ -162,6 +175,11 @@ fn order_fortran(implementation: Implementation) -> i32 {
     }
 }
 
+/// True if the first dimension of a grid is contiguous.
+fn is_fortran_order(arguments: &Arguments<'_>) -> Option<bool> {
+    Some(arguments.int("order")? == order_fortran(arguments.implementation))
+}
+
 /// Adds the rows of a box within a grid.
 fn subarray(old: &OldType<'_>, arguments: &mut Arguments<'_>, joined: &mut Joined) -> Option<()> {
     let mut grid = counts(arguments, "array_of_sizes", "ndims")?;
@@ -171,7 +189,7 @@ fn subarray(old: &OldType<'_>, arguments: &mut Arguments<'_>, joined: &mut Joine
         return None;
     }
     // In Fortran's order the first dimension is contiguous.
-    if arguments.int("order")? == order_fortran(arguments.implementation) {
+    if is_fortran_order(arguments)? {
         for dimensions in [&mut grid, &mut part, &mut first] {
             dimensions.reverse();
         }

@@ -10,6 +10,7 @@ use belljar_mpi::{CallKind, Epoch, Object};
 use belljar_trace::Event;
 use bincode::{Decode, Encode};
 
+use super::partitions::PartitionedBuffers;
 use super::window::WindowAccesses;
 use crate::decode::arguments::Arguments;
 use crate::guest::memory::Reader;
@@ -65,6 +66,8 @@ pub(super) enum Until {
     Access { window: u32, target: i32 },
     /// The end of a window.
     Window(u32),
+    /// The end of a window, or the detachment of this memory from it.
+    Attached(u32),
 }
 
 /// An operation in progress.
@@ -85,6 +88,7 @@ pub(super) struct ProcessBuffers {
     pub(super) operations: Vec<OwningOperation>,
     /// Ranges of persistent operations, by their numbers.
     pub(super) prepared: BTreeMap<u32, Vec<OwnedRange>>,
+    pub(super) partitioned: PartitionedBuffers,
     pub(super) windows: WindowAccesses,
     /// True if some buffers were not watched, and a record says so.
     pub(super) is_crowded: bool,
@@ -168,13 +172,28 @@ impl ProcessBuffers {
             }
             (CallKind::Free(Object::Window), Some(window)) => {
                 changed |= self.end(|until| match until {
-                    Until::Access { window: own, .. } | Until::Window(own) => *own == window,
+                    Until::Access { window: own, .. }
+                    | Until::Window(own)
+                    | Until::Attached(own) => *own == window,
                     Until::Request { .. } => false,
                 });
+            }
+            (_, Some(window)) if event.meaning().base == "Win_detach" => {
+                changed |= self.detach(window, word(event, "base"));
             }
             _ => {}
         }
         changed
+    }
+
+    /// Ends the ownership of memory that was attached to a window at an address.
+    fn detach(&mut self, window: u32, base: Option<u64>) -> bool {
+        let before = self.operations.len();
+        self.operations.retain(|operation| {
+            let start = operation.ranges.first().map(|range| range.start);
+            operation.until != Until::Attached(window) || start != base
+        });
+        self.operations.len() < before
     }
 
     /// Adds a prepared operation; returns false if an earlier one had to go.
@@ -226,12 +245,29 @@ impl ProcessBuffers {
     }
 }
 
-/// Returns the value of an `int` argument.
-fn argument(event: &Event, name: &str) -> Option<i32> {
+/// Returns the word of an argument.
+pub(super) fn word(event: &Event, name: &str) -> Option<u64> {
     let parameters = event.description().parameters.iter();
     let mut named = parameters.zip(&event.arguments);
     let found = named.find(|(parameter, _)| parameter.name == name);
-    found.map(|(_, word)| *word as i32)
+    found.map(|(_, word)| *word)
+}
+
+/// Returns the value of an `int` argument.
+fn argument(event: &Event, name: &str) -> Option<i32> {
+    word(event, name).map(|word| word as i32)
+}
+
+/// Returns the memory that a call attached to a window; `None` for other calls.
+pub(super) fn attached(event: &Event) -> Option<OwnedRange> {
+    let attaches = event.meaning().base == "Win_attach";
+    let start = word(event, "base").filter(|_| attaches)?;
+    let end = start.checked_add(word(event, "size")?)?;
+    (start < end && end < 1 << 63).then_some(OwnedRange {
+        start,
+        end,
+        role: BufferRole::Window,
+    })
 }
 
 /// The event that ends the ownership of the operations that a call began; `None` if they ended with the call.

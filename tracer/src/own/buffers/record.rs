@@ -42,7 +42,9 @@ impl NodeTracer {
             return;
         };
         let window = match operation.until {
-            Until::Window(window) | Until::Access { window, .. } => Some(window),
+            Until::Window(window) | Until::Attached(window) | Until::Access { window, .. } => {
+                Some(window)
+            }
             Until::Request { .. } => None,
         };
         record.arguments = words([
@@ -55,10 +57,16 @@ impl NodeTracer {
             u64::from(access.write),
             access.instruction,
             u64::from(window.unwrap_or(u32::MAX)),
-            range.start,
+            // Displacements in a window of attached memory are addresses.
+            match operation.until {
+                Until::Attached(_) => 0,
+                _ => range.start,
+            },
         ]);
         match (operation.until, window) {
-            (Until::Window(_), Some(window)) => own.windows.begin(window, &access, record),
+            (Until::Window(_) | Until::Attached(_), Some(window)) => {
+                own.windows.begin(window, &access, record)
+            }
             _ => self.own.records.0.push(record),
         }
     }

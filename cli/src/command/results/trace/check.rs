@@ -12,7 +12,7 @@ use belljar_files::read_input_text;
 use clap::Args;
 
 use super::collected::{refuse, warn};
-use super::hang::{end_of_run, lost, unrecorded};
+use super::hang::{end_of_run, has_ended_workload, lost, unrecorded};
 use super::sites::{names, traced_files};
 use super::{results, trace_file};
 
@@ -42,7 +42,11 @@ pub(in crate::command) fn check_run(trace: &Path, json: bool) -> Result<ExitCode
         end_ps: end_of_run(&path),
         stderr: read_input_text(path.with_file_name("stderr")).ok(),
         missing: unrecorded(&path),
-        lost: lost(&path)?,
+        // A launcher ends the processes of a workload that fails, and their last calls are still what they waited in.
+        lost: match has_ended_workload(&path) {
+            true => Vec::new(),
+            false => lost(&path)?,
+        },
     };
     let files = traced_files(&path)?;
     let names = files.as_ref().map(|files| names(Some(files)));

@@ -99,6 +99,11 @@ pub(in crate::command) fn end_without_workload(path: &Path) -> Option<u64> {
     end.filter(|end| *end > 0 && summary["exit_code"].is_null())
 }
 
+/// True if the workload of the run ended. `path` is a file of its directory.
+pub(super) fn has_ended_workload(path: &Path) -> bool {
+    summary(path).is_some_and(|summary| summary["exit_code"].is_number())
+}
+
 /// The summary beside a file of a run directory.
 fn summary(path: &Path) -> Option<serde_json::Value> {
     let summary: File = open_input(path.with_file_name("summary.json")).ok()?;

@@ -28,9 +28,10 @@ pub(super) fn watch_ranks(
     Ok(())
 }
 
-/// Writes the processes that have ended before the run did. If its workload ended, removes what an earlier part of the run wrote.
+/// Writes the processes that have ended before the run did, unless its workload ended well. Then removes the file of an earlier part
+/// of the run.
 pub(super) fn write_lost(directory: &RunDirectory, run: &mut Run, ending: &Ending) -> Result<()> {
-    if let Ending::Workload(_) = ending {
+    if let Ending::Workload(0) = ending {
         let path = directory.path().join(LOST_FILE);
         return match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
