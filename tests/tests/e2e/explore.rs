@@ -421,7 +421,7 @@ fn failures_that_meet_nothing_are_reported() {
 #[test]
 fn a_data_race_between_threads_is_found_by_detours_and_a_lock_passes() {
     let Some(dir) = Dir::new() else { return };
-    let words = "--detours 24 --compare stdout";
+    let words = "--detours 12 --compare stdout";
     let options: Vec<&str> = words.split(' ').collect();
     for (name, flags) in [
         ("counter", &["-pthread"][..]),
@@ -433,7 +433,7 @@ fn a_data_race_between_threads_is_found_by_detours_and_a_lock_passes() {
         let found = explored_program(&dir, name, &["1", "--vcpus", "2"], &options);
         assert_eq!(
             (&found["runs"], &found["detours"]["runs"]),
-            (&json!(25), &json!(24))
+            (&json!(13), &json!(12))
         );
         let last = found["not_explored"][2].as_str();
         assert!(
@@ -441,7 +441,7 @@ fn a_data_race_between_threads_is_found_by_detours_and_a_lock_passes() {
             "{found}"
         );
         if name == "locked" {
-            assert_eq!(found["verdicts"], json!({ "passed": 25 }), "{found}");
+            assert_eq!(found["verdicts"], json!({ "passed": 13 }), "{found}");
             continue;
         }
         let failure = &found["failures"][0];
