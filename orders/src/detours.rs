@@ -69,7 +69,7 @@ impl DetourRange {
                 _ => (part.begin_ps, part.end_ps),
             };
             let processors = self.processors.get(&part.node).copied().unwrap_or(1).max(1);
-            let longest = (2 * (end - begin) >> (draw() % (MAGNITUDES + 1))).max(2);
+            let longest = ((2 * (end - begin)) >> (draw() % (MAGNITUDES + 1))).max(2);
             let length = longest / 2 + draw() % (longest - longest / 2);
             let at_ps = from + draw() % (to - from);
             ForcedDelay {

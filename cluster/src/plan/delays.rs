@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use belljar_fabric::{FrameLoss, Hold, Impairment, LinkId, Outage, Topology};
+use belljar_fabric::{FrameLoss, Hold, Impairment, Outage, Settings, Topology};
 use belljar_sim::{Span, Time};
 use belljar_vmm::Absence;
 
@@ -41,9 +41,9 @@ pub(crate) struct DelayPlan {
     /// By node.
     absences: Vec<(u32, Absence)>,
     /// Frames that wait.
-    pub(super) holds: Vec<Hold>,
+    holds: Vec<Hold>,
     /// Frames that are lost.
-    pub(super) losses: Vec<FrameLoss>,
+    losses: Vec<FrameLoss>,
     /// Ranks that are killed, by node: times, and the rank, or all.
     kills: Vec<(u32, (Time, Option<u32>))>,
     /// Lines for the init of nodes, by node.
@@ -321,12 +321,15 @@ impl DelayPlan {
         }
     }
 
-    /// Adds the outages of nodes' links to a network's impairments.
-    pub(super) fn impair(
+    /// Adds the holds and losses of frames and the outages of nodes' links to a network's settings.
+    pub(super) fn affect(
         &self,
         topology: &Topology,
-        impairments: &mut Vec<(LinkId, Impairment)>,
+        settings: &mut Settings,
     ) -> Result<(), PlanError> {
+        settings.holds.clone_from(&self.holds);
+        settings.losses.clone_from(&self.losses);
+        let impairments = &mut settings.impairments;
         for (node, outage) in &self.outages {
             let link = topology.link_of(*node);
             let place = impairments.iter().position(|(of, _)| *of == link);

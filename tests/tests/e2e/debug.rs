@@ -257,8 +257,10 @@ fn a_rank_of_a_node_without_power_does_not_step(dir: &Dir) {
     let received = received.next().expect("rank 3 receives");
     let at = received["entry_ps"].as_u64().expect("a time") + 1_000_000;
     let fail = format!("nodes.fail=[{{ node = 3, at = \"{at} ps\" }}]");
-    let options = ["--set", &fail, "--at", "rank 3, MPI_Recv"];
     let later = at + 1_000_000;
+    // The job would wait for the rank until its limit.
+    let limit = format!("workload.limit=\"{} ps\"", later + 1_000_000);
+    let options = ["--set", &fail, "--set", &limit, "--at", "rank 3, MPI_Recv"];
     let commands = format!("stepi\ngoto \"{later} ps\"\necho dead\\n\nstepi\nmonitor hash\n");
     let output = debugged_with(dir, &options, &commands);
     let (before, after) = output.split_once("dead\n").expect("the commands go on");
