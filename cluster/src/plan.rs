@@ -224,8 +224,7 @@ impl Plan {
         sees_calls(scenario, engine)?;
         let mut network = NetworkPlan::resolve(scenario, folder)?;
         let delays = DelayPlan::resolve(scenario, &kinds, engine)?;
-        delays.impair(&network.topology, &mut network.settings.impairments)?;
-        network.settings.holds.clone_from(&delays.holds);
+        delays.affect(&network.topology, &mut network.settings)?;
         let (files, large_files) = read_files(&scenario.workload.files, folder)?;
         images::check_number(scenario, images.len())?;
         let (images, slurm_image) = images::apart(scenario, images);

@@ -46,7 +46,7 @@ mod trace;
 mod workload;
 
 pub use background::BackgroundTable;
-pub use delays::{DetourTable, FailTable, HoldTable, NodeFailure};
+pub use delays::{DetourTable, FailTable, HoldTable, LossTable, NodeFailure};
 pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};

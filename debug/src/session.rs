@@ -63,6 +63,16 @@ pub enum SessionError {
     /// A thread does not exist at the present position.
     #[error("thread {0} does not exist here, or its kernel has not saved its registers")]
     NoThread(u64),
+    /// A thread cannot step, because its node has stopped for good.
+    #[error(
+        "node {node} has stopped for good at {at} by a failure of the scenario, so its ranks execute nothing more; go to an earlier position, such as goto \"{at}\", or select a rank of another node"
+    )]
+    NodeDead {
+        /// The node.
+        node: u32,
+        /// Time of the failure.
+        at: Time,
+    },
     /// The other side of a message is wanted while no rank is shown.
     #[error("no rank is shown here; select one with inferior N, then repeat the command")]
     NoRank,

@@ -48,14 +48,11 @@ impl Session {
                 self.shown = Some(thread);
             }
             let gone = self.goto(&place, stop);
+            if gone.is_err() {
+                self.timeline.goto(here)?;
+            }
             self.hear();
-            let moved = match gone {
-                Ok(moved) => moved,
-                Err(error) => {
-                    self.timeline.goto(here)?;
-                    return Err(error);
-                }
-            };
+            let moved = gone?;
             let thread = self.current_thread();
             let cause = if matches!(moved, Moved::Ended(_)) {
                 Cause::End
@@ -78,11 +75,11 @@ impl Session {
                 None => self.step_back(thread, stop),
             },
         };
-        self.hear();
         if stopped.is_err() {
             // The failed movement may have left the ranks, whose places the debugger knows.
             self.timeline.goto(here)?;
         }
+        self.hear();
         self.after_libraries(stopped?)
     }
 
@@ -247,6 +244,7 @@ impl Session {
 
     /// Executes one instruction of a thread.
     fn step(&mut self, id: ThreadId, stop: &AtomicBool) -> Result<Stop, SessionError> {
+        self.check_alive(id)?;
         for _ in 0..MOST_DETOURS {
             let Some(stepped) = self.stepped(id) else {
                 break;
@@ -277,6 +275,17 @@ impl Session {
             thread: id,
             cause: Cause::Stepped,
         })
+    }
+
+    /// Fails if the node of a thread has stopped for good, after which the thread would step never.
+    fn check_alive(&mut self, id: ThreadId) -> Result<(), SessionError> {
+        let Some((process, _)) = self.find(id) else {
+            return Ok(());
+        };
+        let node = process.node;
+        let now = self.timeline.position().time;
+        let dead = self.timeline.plan().dies_at(node).filter(|at| *at <= now);
+        dead.map_or(Ok(()), |at| Err(SessionError::NodeDead { node, at }))
     }
 
     /// Executes one instruction of a thread that executes user code; false if its kernel has taken over.

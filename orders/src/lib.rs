@@ -7,6 +7,8 @@
 
 /// Choices of a run, and their messages.
 mod choice;
+/// Random detours of processors.
+mod detours;
 /// Delays that force an order.
 mod force;
 /// The fewest delays with which a run fails.
@@ -17,6 +19,7 @@ mod priority;
 mod search;
 
 pub use choice::{Choice, ChoiceId, ChoiceKind, MessageId, ObservedRun, RankId, SentMessage};
+pub use detours::{DetourRange, RankPart};
 pub use force::{DelayPlace, ForceError, ForcedDelay, merge, plan};
 pub use minimise::{Minimiser, Trial};
 pub use priority::PrioritySchedule;

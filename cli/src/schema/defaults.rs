@@ -23,6 +23,7 @@ noise = [{ period = "1 ms", length = "1 us" }]
 fail = [{ node = 0, at = "1 s" }]
 [network]
 link = [{ name = "*" }]
+lose = [{ from = 0, to = 1, at = "1 s" }]
 [workload]
 command = "true"
 [trace]
@@ -30,11 +31,12 @@ probe = [{ file = "f", symbol = "s" }]
 "#;
 
 /// The lists of that scenario, each with the fields of its table.
-const LISTS: [(&str, &str); 5] = [
+const LISTS: [(&str, &str); 6] = [
     ("background", r#"run = "b""#),
     ("nodes.noise", r#"period = "1 ms", length = "1 us""#),
     ("nodes.fail", r#"node = 0, at = "1 s""#),
     ("network.link", r#"name = "*""#),
+    ("network.lose", r#"from = 0, to = 1, at = "1 s""#),
     ("trace.probe", r#"file = "f", symbol = "s""#),
 ];
 

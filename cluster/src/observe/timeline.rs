@@ -177,7 +177,21 @@ impl Timeline {
 
     /// Outputs of nodes since the last call that were not passed on before.
     pub fn take_output(&mut self) -> Vec<OutputPiece> {
-        std::mem::take(&mut self.output)
+        let mut taken = Vec::new();
+        for mut piece in std::mem::take(&mut self.output) {
+            // A movement may have passed later positions. Their output follows when they are reached again.
+            let lengths = self.runner(piece.node).logs.lengths();
+            let known = lengths[piece.stream.number()].saturating_sub(piece.start);
+            if known < piece.bytes.len() as u64 {
+                let heard = self.heard.entry((piece.node, piece.stream)).or_default();
+                *heard = piece.start.saturating_add(known).min(*heard);
+                piece.bytes.truncate(known as usize);
+            }
+            if !piece.bytes.is_empty() {
+                taken.push(piece);
+            }
+        }
+        taken
     }
 
     /// MPI calls that returned in the last movement.

@@ -1,11 +1,11 @@
-//! From a scenario's `[[network.hold]]`, `[[nodes.detour]]` and `[[nodes.fail]]` to holds of frames, detours and outages.
+//! From a scenario's `[[network.hold]]`, `[[network.lose]]`, `[[nodes.detour]]` and `[[nodes.fail]]` to holds and losses of frames, detours and outages.
 //!
 //! Nodes, times and overlaps are checked when the plan is made. A run may continue from a checkpoint with other delays, as long as
 //! those that began before it are the same. Called by `plan`, at the start of nodes, and by the check of a checkpoint.
 
 use std::ops::Range;
 
-use belljar_fabric::{Hold, Impairment, LinkId, Outage, Topology};
+use belljar_fabric::{FrameLoss, Hold, Impairment, Outage, Settings, Topology};
 use belljar_sim::{Span, Time};
 use belljar_vmm::Absence;
 
@@ -13,6 +13,11 @@ use super::{NodeKind, Plan};
 use crate::plan::error::PlanError;
 use crate::scenario::engine::Engine;
 use crate::scenario::{DetourTable, HoldTable, NodeFailure, Scenario};
+
+/// Losses of chosen frames.
+mod losses;
+
+pub(crate) use losses::loss_words;
 
 /// Most tables of one kind.
 const MOST_TABLES: usize = 10_000;
@@ -36,7 +41,11 @@ pub(crate) struct DelayPlan {
     /// By node.
     absences: Vec<(u32, Absence)>,
     /// Frames that wait.
-    pub(super) holds: Vec<Hold>,
+    holds: Vec<Hold>,
+    /// Frames that are lost.
+    losses: Vec<FrameLoss>,
+    /// Ranks that are killed, by node: times, and the rank, or all.
+    kills: Vec<(u32, (Time, Option<u32>))>,
     /// Lines for the init of nodes, by node.
     commands: Vec<(u32, (Time, String))>,
     /// Outages of nodes' links.
@@ -51,6 +60,20 @@ impl Plan {
         let own = self.delays.commands.iter();
         let own = own.filter(|(of, _)| *of == node);
         own.map(|(_, command)| command.clone()).collect()
+    }
+
+    /// The time at which node `node` stops for good by a failure of the scenario, if it does.
+    pub fn dies_at(&self, node: u32) -> Option<Time> {
+        let absences = self.delays.absences.iter();
+        let own = absences.filter(|(of, absence)| *of == node && absence.until == NEVER);
+        own.map(|(_, absence)| absence.at).min()
+    }
+
+    /// The kills of ranks on node `node`: times, and the rank, or all.
+    pub(crate) fn kills_of(&self, node: u32) -> Vec<(Time, Option<u32>)> {
+        let own = self.delays.kills.iter();
+        let own = own.filter(|(of, _)| *of == node);
+        own.map(|(_, kill)| *kill).collect()
     }
 
     /// The detours of node `node` at given times.
@@ -71,12 +94,25 @@ impl DelayPlan {
         let outages = self.outages.iter().map(|(_, outage)| outage.until);
         let holds = self.holds.iter().map(|hold| hold.until);
         let commands = self.commands.iter().map(|(_, (at, _))| *at);
+        let losses = self.losses.iter().map(|loss| losses::begin(loss.start));
         absences
+            .chain(losses)
             .chain(outages)
             .chain(holds)
             .chain(commands)
             .max()
             .unwrap_or(Time::ZERO)
+    }
+
+    /// Warnings about delays and failures that begin after the end of a run, at `end`.
+    pub(crate) fn late(&self, end: Time) -> impl Iterator<Item = String> {
+        let late = self.all.iter().filter(move |delay| delay.at > end);
+        late.map(|delay| {
+            format!(
+                "{}: this is after the end of the run, without effect",
+                delay.words
+            )
+        })
     }
 
     /// Resolves the tables of `scenario`, whose nodes are of `kinds`.
@@ -90,6 +126,10 @@ impl DelayPlan {
         check_number("network.hold", scenario.network.holds.len())?;
         for table in &scenario.network.holds {
             plan.hold(table, nodes)?;
+        }
+        check_number("network.lose", scenario.network.losses.len())?;
+        for table in &scenario.network.losses {
+            plan.lose(table, nodes)?;
         }
         let detours = &scenario.nodes.detour;
         check_number("nodes.detour", detours.len())?;
@@ -115,15 +155,8 @@ impl DelayPlan {
     }
 
     fn hold(&mut self, table: &HoldTable, nodes: u32) -> Result<(), PlanError> {
-        node_exists("network.hold.from", table.from, nodes)?;
-        node_exists("network.hold.to", table.to, nodes)?;
-        if table.from == table.to {
-            return fail(
-                "network.hold.to",
-                table.to,
-                "another node than network.hold.from",
-            );
-        }
+        let keys = ["network.hold.from", "network.hold.to"];
+        pair_exists(keys, table.from, table.to, nodes)?;
         let (at, until) = interval(
             ["network.hold.at", "network.hold.for"],
             table.at.0,
@@ -253,6 +286,7 @@ impl DelayPlan {
             format!("node {node}: ranks ({whom}) are killed at {at}"),
         );
         self.commands.push((node, (at, format!("{KILL} {whom}"))));
+        self.kills.push((node, (at, rank)));
         Ok(())
     }
 
@@ -287,12 +321,15 @@ impl DelayPlan {
         }
     }
 
-    /// Adds the outages of nodes' links to a network's impairments.
-    pub(super) fn impair(
+    /// Adds the holds and losses of frames and the outages of nodes' links to a network's settings.
+    pub(super) fn affect(
         &self,
         topology: &Topology,
-        impairments: &mut Vec<(LinkId, Impairment)>,
+        settings: &mut Settings,
     ) -> Result<(), PlanError> {
+        settings.holds.clone_from(&self.holds);
+        settings.losses.clone_from(&self.losses);
+        let impairments = &mut settings.impairments;
         for (node, outage) in &self.outages {
             let link = topology.link_of(*node);
             let place = impairments.iter().position(|(of, _)| *of == link);
@@ -328,6 +365,16 @@ fn node_exists(key: &'static str, node: u32, nodes: u32) -> Result<(), PlanError
     match node < nodes {
         true => Ok(()),
         false => fail(key, node, "the number of a node, from 0"),
+    }
+}
+
+/// Checks the sending and the receiving node of frames.
+fn pair_exists(keys: [&'static str; 2], from: u32, to: u32, nodes: u32) -> Result<(), PlanError> {
+    node_exists(keys[0], from, nodes)?;
+    node_exists(keys[1], to, nodes)?;
+    match from == to {
+        true => fail(keys[1], to, "another node than the sending one"),
+        false => Ok(()),
     }
 }
 

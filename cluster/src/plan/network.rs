@@ -81,6 +81,7 @@ impl NetworkPlan {
             seed: scenario.seed,
             impairments: impairments(&topology, &names, &network.links)?,
             holds: Vec::new(),
+            losses: Vec::new(),
             statistics: network.statistics.map(|length| length.0),
         };
         settings.check(&topology)?;

@@ -12,6 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::run::polls;
 use crate::run::runner::Runner;
 
+/// Kills that met no process.
+mod missed_kills;
+
+pub use missed_kills::MissedKill;
+
 /// Time of a node's processors by its use, in cycles of their clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeSummary {
@@ -181,6 +186,9 @@ pub struct NodeSummary {
     /// The effect of detours, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseSummary>,
+    /// Kills by the scenario that met no process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missed_kills: Vec<MissedKill>,
 }
 
 /// One node's results, and figures about the host that ran it.
@@ -195,6 +203,7 @@ pub struct NodeReport {
     time: Option<TimeSummary>,
     processor_time: Option<ProcessorTime>,
     noise: Option<NoiseSummary>,
+    missed_kills: Vec<MissedKill>,
     warnings: Vec<String>,
     /// Instructions retired here, not before a clone's or a resumed run's start.
     pub(super) executed: u64,
@@ -223,6 +232,7 @@ impl NodeReport {
             time: TimeSummary::of(runner.node()),
             processor_time: ProcessorTime::of(runner.node()),
             noise: NoiseSummary::of(runner.node()),
+            missed_kills: missed_kills::of(runner),
             warnings: warnings(runner),
             executed: runner.executed(),
             seconds: runner.host_time().as_secs_f64(),
@@ -272,6 +282,7 @@ impl NodeReport {
             time: self.time,
             processor_time: self.processor_time,
             noise: self.noise,
+            missed_kills: self.missed_kills.clone(),
         }
     }
 }
@@ -346,6 +357,8 @@ fn warnings(runner: &Runner) -> Vec<String> {
         ));
     }
     warnings.extend(hidden_programs(runner));
+    let missed = missed_kills::of(runner);
+    warnings.extend(missed.iter().filter_map(|kill| kill.warning(runner.index)));
     for (slot, complaint) in runner.node().complaints() {
         warnings.push(format!(
             "node {}: virtio device {slot}: {complaint}",

@@ -83,6 +83,8 @@ pub struct Runner {
     pub refused_memory: Option<String>,
     /// The words of its kernel's panic.
     pub panicked: Option<String>,
+    /// Kills of its ranks by the scenario: times, and the rank, or all.
+    pub(crate) kills: Vec<(Time, Option<u32>)>,
     busy: Stopwatch,
     /// Latest end of its last turn.
     limit: Time,
@@ -115,6 +117,7 @@ impl Runner {
             out_of_memory: None,
             refused_memory: None,
             panicked: None,
+            kills: Vec::new(),
             busy: Stopwatch::default(),
             limit: Time::ZERO,
             breaks: Breaks::default(),

@@ -53,6 +53,9 @@ pub struct Summary {
     pub nodes: Vec<NodeSummary>,
     /// Loads of links.
     pub links: Vec<LinkSummary>,
+    /// Losses of chosen frames, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chosen_losses: Vec<ChosenLossSummary>,
     /// Figures of background jobs, if there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<BackgroundSummary>,
@@ -76,10 +79,13 @@ pub struct LinkSummary {
 
 /// Figures of background jobs.
 mod background;
+/// Losses of chosen frames.
+mod chosen_losses;
 /// Errors of virtual time.
 mod clock;
 
 pub use background::BackgroundSummary;
+pub use chosen_losses::ChosenLossSummary;
 pub use clock::ClockSummary;
 
 /// Figures about this host.
@@ -150,6 +156,7 @@ impl Summary {
             processors: modelled_processors(plan),
             nodes: nodes.collect(),
             links: links.collect(),
+            chosen_losses: chosen_losses::summaries(run.fabric()),
             background: plan
                 .background
                 .iter()
@@ -174,6 +181,8 @@ fn warnings(plan: &Plan, run: &Run) -> Vec<String> {
     }
     let at_cards = run.reports().iter().map(NodeReport::frames_dropped).sum();
     warnings.extend(lost_frames(run.fabric(), at_cards));
+    warnings.extend(plan.delays.late(run.now()));
+    warnings.extend(chosen_losses::warnings(run.fabric(), run.now()));
     warnings.extend(lost_packets(run));
     let jobs = plan.background.iter().zip(run.background());
     warnings.extend(jobs.filter_map(|(plan, figures)| background::warning(plan, &figures)));
@@ -233,14 +242,15 @@ fn lost_packets(run: &Run) -> impl Iterator<Item = String> {
 /// Warnings about frames that did not arrive.
 fn lost_frames(fabric: &Fabric, at_cards: u64) -> impl Iterator<Item = String> {
     let statistics = fabric.statistics();
-    let sum = |count: fn(&LinkStatistics) -> u64| statistics.iter().flatten().map(count).sum();
+    let sum =
+        |count: fn(&LinkStatistics) -> u64| statistics.iter().flatten().map(count).sum::<u64>();
     let fates = [
         (
             sum(|link| link.drops),
             "frames were dropped at full switch queues",
         ),
         (
-            sum(|link| link.lost),
+            sum(|link| link.lost).saturating_sub(chosen_losses::lost(fabric)),
             "frames were lost on links with losses",
         ),
         (
@@ -328,7 +338,7 @@ pub fn render(summary: &Summary, host: &HostSummary, directory: &Path) -> String
         );
     }
     if !summary.outputs.is_empty() {
-        let sum = |count: fn(&NodeOutputs) -> u64| summary.outputs.iter().map(count).sum();
+        let sum = |count: fn(&NodeOutputs) -> u64| summary.outputs.iter().map(count).sum::<u64>();
         let (files, bytes): (u64, u64) = (sum(|it| it.files), sum(|it| it.bytes));
         let folder = directory.join(outputs::FOLDER);
         let folder = folder.display();

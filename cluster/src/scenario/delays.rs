@@ -1,4 +1,4 @@
-//! Delays and failures at given times: `[[network.hold]]`, `[[nodes.detour]]` and `[[nodes.fail]]`, as a scenario's file has them.
+//! Delays and failures at given times: `[[network.hold]]`, `[[network.lose]]`, `[[nodes.detour]]` and `[[nodes.fail]]`, as a scenario's file has them.
 //!
 //! Values as written; a plan's `delays` checks nodes, times and overlaps.
 
@@ -20,6 +20,27 @@ pub struct HoldTable {
     /// Time until they leave the card.
     #[serde(rename = "for")]
     pub length: Duration,
+}
+
+/// Frames of a node to another one that are lost on the sender's link.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LossTable {
+    /// Number of the sending node.
+    pub from: u32,
+    /// Number of the receiving node.
+    pub to: u32,
+    /// Virtual time from which frames are lost.
+    pub at: Option<Duration>,
+    /// Instead, the number of the first lost frame among all frames from the one node to the other, from 1.
+    pub frame: Option<u64>,
+    /// Number of lost frames.
+    #[serde(default = "one_frame")]
+    pub frames: u64,
+}
+
+fn one_frame() -> u64 {
+    1
 }
 
 /// A detour of a node's processors at a given time.

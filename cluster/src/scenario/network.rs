@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
-use crate::scenario::delays::HoldTable;
+use crate::scenario::delays::{HoldTable, LossTable};
 use crate::scenario::quantity::{Bandwidth, Bytes, Duration};
 
 /// The nodes' network. Keys of one topology are absent for others.
@@ -84,6 +84,9 @@ pub struct Network {
     /// Frames that wait in the sender's network card.
     #[serde(rename = "hold")]
     pub holds: Vec<HoldTable>,
+    /// Frames that are lost.
+    #[serde(rename = "lose")]
+    pub losses: Vec<LossTable>,
     /// Length of the windows in `links.csv`; no file when absent.
     pub statistics: Option<Duration>,
     /// Links to record as pcapng, such as `host0-switch0`; `all` for all.
@@ -340,6 +343,7 @@ impl Default for Network {
             arp: Arp::Dynamic,
             links: Vec::new(),
             holds: Vec::new(),
+            losses: Vec::new(),
             statistics: None,
             places: None,
             arity: None,

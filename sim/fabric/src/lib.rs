@@ -21,6 +21,8 @@ mod hold;
 mod impairment;
 /// One direction of a link: a queue in front of a wire.
 mod link;
+/// Losses of chosen frames.
+mod loss;
 /// Frames in transit: a topology in operation.
 mod network;
 /// Paths through a network.
@@ -42,6 +44,7 @@ pub use frame::{
 pub use hold::Hold;
 pub use impairment::{Impairment, ImpairmentError, Outage};
 pub use link::{LinkSpec, LinkStatistics};
+pub use loss::{FrameLoss, LossCount, LossStart};
 pub use network::{
     Captured, Delivery, Direction, Fabric, FabricState, RestoreError, Settings, TrafficClass,
 };

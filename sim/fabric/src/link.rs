@@ -37,7 +37,7 @@ pub struct LinkStatistics {
     pub bytes: u64,
     /// Frames dropped because the queue was full.
     pub drops: u64,
-    /// Frames lost on the wire at random.
+    /// Frames lost on the wire at random, or by the user's choice.
     pub lost: u64,
     /// Frames lost because the link failed during transmission, or was down.
     pub failed: u64,
@@ -61,7 +61,7 @@ pub(crate) enum Refusal {
 pub(crate) enum Exit {
     /// Its last bit arrives at the other end at this time.
     Arrives(Time),
-    /// It is lost on the wire at random.
+    /// It is lost on the wire at random, or by the user's choice.
     Lost,
     /// The link fails before its last bit arrives.
     Failed,
@@ -164,6 +164,15 @@ impl Port {
 
     /// Sends a frame that is ready at `now`. Calls must be in order of time.
     pub(crate) fn send(&mut self, now: Time, length: usize) -> Result<Passage, Refusal> {
+        self.pass(now, length, false)
+    }
+
+    /// The same for a frame that is lost on the wire, unless the link fails before.
+    pub(crate) fn lose(&mut self, now: Time, length: usize) -> Result<Passage, Refusal> {
+        self.pass(now, length, true)
+    }
+
+    fn pass(&mut self, now: Time, length: usize, is_lost: bool) -> Result<Passage, Refusal> {
         let bytes = length as u64;
         self.state.drain(now);
         let impairment = self.spec.impairment.as_deref();
@@ -192,7 +201,7 @@ impl Port {
                 leaves = leaves.min(failure);
                 Exit::Failed
             }
-            _ if chance.is_some_and(|fate| fate.lost) => Exit::Lost,
+            _ if is_lost || chance.is_some_and(|fate| fate.lost) => Exit::Lost,
             _ => Exit::Arrives(arrival),
         };
         if exit != Exit::Failed {

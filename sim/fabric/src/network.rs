@@ -13,6 +13,7 @@ use crate::frame::Frame;
 use crate::hold::{Hold, Holds};
 use crate::impairment::Impairment;
 use crate::link::{LinkStatistics, Port, PortSpec, PortState};
+use crate::loss::{FrameLoss, FrameLosses, LossCount};
 use crate::routing::{ForwardingTables, Router, Routes, Routing, RoutingError};
 use crate::topology::{Endpoint, LinkId, Topology};
 use crate::windows::{LinkRecord, Windows};
@@ -92,6 +93,8 @@ pub struct Settings {
     pub impairments: Vec<(LinkId, Impairment)>,
     /// Frames of nodes that wait in the sender's network card.
     pub holds: Vec<Hold>,
+    /// Frames of nodes that are lost.
+    pub losses: Vec<FrameLoss>,
     /// Length of the time windows of [`Fabric::take_records`]; no figures are kept if absent.
     pub statistics: Option<Span>,
 }
@@ -151,6 +154,7 @@ pub struct Fabric {
     ports: Vec<[Port; 2]>,
     router: Router,
     holds: Holds,
+    losses: FrameLosses,
     events: EventQueue<NetworkEvent>,
     /// Events of background traffic: no node receives any of it, so nodes need not wait for it.
     background: EventQueue<NetworkEvent>,
@@ -216,6 +220,7 @@ impl Fabric {
             windows: length.map(|length| Windows::new(length, ports.len() * 2)),
             watched: vec![false; ports.len()],
             holds: Holds::new(&settings.holds),
+            losses: FrameLosses::new(&settings.losses),
             ports,
             events: EventQueue::new(),
             background: EventQueue::new(),
@@ -267,6 +272,11 @@ impl Fabric {
     /// Traffic that nodes' NICs sent so far, for each pair of hosts with any, in order.
     pub fn wire(&self) -> impl Iterator<Item = (WirePair, WireCount)> {
         self.wire.pairs()
+    }
+
+    /// Chosen losses, with the number of frames that each took so far.
+    pub fn chosen_losses(&self) -> &[LossCount] {
+        self.losses.counts()
     }
 
     /// `host` sends a frame at `time`. Frames of one host must come in order of
@@ -351,13 +361,7 @@ impl Fabric {
             self.change(key.time);
             match event {
                 NetworkEvent::Sent { host, frame } => {
-                    let link = self.topology.link_of(host);
-                    let counted = (traffic == TrafficClass::Nodes).then(|| frame.clone());
-                    let accepted =
-                        self.transmit(key.time, link, Direction::Up, None, frame, traffic);
-                    if let Some(sent) = counted.filter(|_| accepted) {
-                        self.wire.note(host, self.topology.hosts(), &sent.head());
-                    }
+                    self.leave_card(key.time, host, frame, traffic);
                 }
                 NetworkEvent::Arrival {
                     link,

@@ -58,6 +58,12 @@ impl Wire {
         count.payload = count.payload.saturating_add(payload(frame));
     }
 
+    /// Frames from a host to another one so far.
+    pub(crate) fn frames(&self, from: u32, to: u32) -> u64 {
+        let count = self.pairs.get(&(from, Some(to)));
+        count.map_or(0, |count| count.frames)
+    }
+
     /// All pairs, in order.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (WirePair, WireCount)> {
         self.pairs.iter().map(|(pair, count)| (*pair, *count))

@@ -240,7 +240,92 @@ fn requests_that_cannot_be_served_are_errors() {
         output.contains("no rank has started by 1.000 us"),
         "{output}"
     );
+    let (output, error, code) = dir.call(&["debug", "rows-run", "--at", "rank 9, MPI_Recv"]);
+    assert_eq!((output.as_str(), code), ("", Some(1)), "{error}");
+    assert!(error.contains("no rank 9; its last rank is 3"), "{error}");
+    a_rank_of_a_node_without_power_does_not_step(&dir);
     a_signal_ends_a_session_whose_terminal_is_closed(&dir);
+}
+
+fn a_rank_of_a_node_without_power_does_not_step(dir: &Dir) {
+    let (dump, error, code) = dir.call(&["trace", "dump", "--json", "rows-run"]);
+    assert_eq!(code, Some(0), "{error}");
+    let calls = dump
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a line of JSON"));
+    let mut received = calls.filter(|call| call["rank"] == 3 && call["function"] == "MPI_Recv");
+    let received = received.next().expect("rank 3 receives");
+    let at = received["entry_ps"].as_u64().expect("a time") + 1_000_000;
+    let fail = format!("nodes.fail=[{{ node = 3, at = \"{at} ps\" }}]");
+    let later = at + 1_000_000;
+    // The job would wait for the rank until its limit.
+    let limit = format!("workload.limit=\"{} ps\"", later + 1_000_000);
+    let options = ["--set", &fail, "--set", &limit, "--at", "rank 3, MPI_Recv"];
+    let commands = format!("stepi\ngoto \"{later} ps\"\necho dead\\n\nstepi\nmonitor hash\n");
+    let output = debugged_with(dir, &options, &commands);
+    let (before, after) = output.split_once("dead\n").expect("the commands go on");
+    assert!(!before.contains("stopped for good"), "{output}");
+    assert!(after.contains("node 3 has stopped for good at"), "{output}");
+    assert!(!hash(after).is_empty(), "{output}");
+}
+
+/// A program with output between its calls.
+const TALKER: &str = "#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    for (int turn = 1; turn <= 3; turn++) {
+        printf(\"turn %d\\n\", turn);
+        fflush(stdout);
+        usleep(30000);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}
+";
+
+#[test]
+fn positions_show_the_output_up_to_them_once() {
+    let Some(dir) = Dir::new() else { return };
+    if !Path::new("/usr/bin/gdb").exists()
+        || !compiled(&dir, "mpicc.mpich", "talker", TALKER, &["-g"])
+    {
+        return;
+    }
+    let words = [
+        "mpirun", "--quiet", "-np", "1", "--out", "rows-run", "./talker",
+    ];
+    let (_, error, code) = dir.call(&words);
+    assert_eq!(code, Some(0), "{error}");
+    let places = [
+        "\"rank 0, MPI_Barrier #9\"",
+        "\"rank 0, MPI_Barrier #2\"",
+        "init",
+        "end",
+    ];
+    let commands: String = places
+        .map(|place| format!("goto {place}\necho passed\\n\n"))
+        .concat();
+    let output = debugged(&dir, &commands);
+    let parts: Vec<Vec<&str>> = output
+        .split("passed\n")
+        .map(|part| {
+            part.lines()
+                .filter(|line| line.starts_with("turn "))
+                .collect()
+        })
+        .collect();
+    let wanted = [
+        vec![],
+        vec!["turn 1", "turn 2"],
+        vec![],
+        vec!["turn 3"],
+        vec![],
+    ];
+    assert_eq!(parts, wanted, "{output}");
 }
 
 /// A command that waits for a debugger ends by a signal, also without a terminal for its last words.

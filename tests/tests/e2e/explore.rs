@@ -14,20 +14,28 @@ const SURVIVOR: &str = include_str!("explore/survivor.c");
 /// The example of docs/howto-race.md.
 const PHASES: &str = include_str!("explore/phases.c");
 
+/// Two threads with a data race, or with a lock.
+const COUNTER: &str = include_str!("explore/counter.c");
+
 /// Explores a program of `ranks` ranks on as many nodes; `None` without a compiler.
 fn explored(dir: &Dir, name: &str, source: &str, ranks: &str, more: &[&str]) -> Option<Value> {
     if !compiled(dir, "mpicc.mpich", name, source, &["-g"]) {
         return None;
     }
+    Some(explored_program(dir, name, &[ranks, "-ppn", "1"], more))
+}
+
+/// The same for a compiled program; `ranks` are their number and further options of the run.
+fn explored_program(dir: &Dir, name: &str, ranks: &[&str], more: &[&str]) -> Value {
     let words = ["explore", "--json", "--out", "out"];
     let program = format!("./{name}");
-    let end = ["-np", ranks, "-ppn", "1", "--limit", "10s", &program];
-    let (text, error, code) = dir.call(&[&words[..], more, &end].concat());
+    let end = ["--limit", "10s", &program];
+    let (text, error, code) = dir.call(&[&words[..], more, &["-np"], ranks, &end].concat());
     let found: Value =
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}{error}"));
     let failed = found["failed"].as_u64() > Some(0);
     assert_eq!(code, Some(i32::from(failed)), "{error}");
-    Some(found)
+    found
 }
 
 /// The distinct orders in the table, each as the ranks whose messages rank 0 got.
@@ -315,6 +323,139 @@ fn killed_ranks_end_the_job_and_paused_ones_do_not() {
             bytes(&dir.path("out/fault-2"), name) == bytes(&dir.path("again"), name),
             "{name} differs"
         );
+    }
+}
+
+#[test]
+fn a_job_passes_when_a_frame_of_its_message_is_lost() {
+    let Some(dir) = Dir::new() else { return };
+    let words = "--faults loss --fault-ranks 1 --fault-times 2 --keep --compare stdout";
+    let more: Vec<&str> = words.split(' ').collect();
+    let Some(found) = explored(&dir, "survivor", SURVIVOR, "3", &more) else {
+        return;
+    };
+    let injected = &found["injected"];
+    assert_eq!(
+        (&injected["runs"], &injected["verdicts"]),
+        (&json!(2), &json!({ "passed": 2 })),
+        "{found}"
+    );
+    let base = summary(&dir, "out/base")["virtual_time_ps"].as_u64();
+    for run in ["out/fault-1", "out/fault-2"] {
+        let summary = summary(&dir, run);
+        let loss = &summary["chosen_losses"][0];
+        assert_eq!((&loss["from"], &loss["lost"]), (&json!(1), &json!(1)));
+        assert!(loss["first_ps"].as_u64() >= loss["at_ps"].as_u64());
+        let lost = |link: &Value| link["up"]["lost"].as_u64().expect("a number");
+        let links = summary["links"].as_array().expect("links");
+        assert_eq!(links.iter().map(lost).sum::<u64>(), 1, "{summary}");
+        assert_eq!(summary["warnings"], json!([]));
+        // The data was sent again.
+        assert!(summary["virtual_time_ps"].as_u64() > base, "{run}");
+    }
+    // From the boot, on another number of threads and on two hosts.
+    for more in [
+        &["--threads", "1"][..],
+        &["--launch", "local", "--hosts", "a,b"],
+    ] {
+        let words = ["run", "--quiet", "--out", "again"];
+        let words = [&words[..], more, &["out/fault-1/scenario.toml"]].concat();
+        let (_, error, code) = dir.call(&words);
+        assert_eq!(code, Some(0), "{error}");
+        for name in ["trace.bjt", "stdout", "wire.csv", "summary.json"] {
+            assert!(
+                bytes(&dir.path("out/fault-1"), name) == bytes(&dir.path("again"), name),
+                "{name} differs"
+            );
+        }
+        std::fs::remove_dir_all(dir.path("again")).expect("removed");
+    }
+}
+
+/// The summary of a run.
+fn summary(dir: &Dir, run: &str) -> Value {
+    serde_json::from_slice(&bytes(&dir.path(run), "summary.json")).expect("this is JSON")
+}
+
+#[test]
+fn failures_that_meet_nothing_are_reported() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "workers", WORKERS, &["-g"]) {
+        return;
+    }
+    let losses = r#"network.lose=[{ from = 1, to = 0, at = "9 s" }, { from = 0, to = 1, frame = 12, frames = 2 }, { from = 0, to = 1, frame = 1000000 }]"#;
+    let kills = r#"nodes.fail=[{ node = 1, at = "2.58 s", kind = "kill", rank = 7 }, { node = 0, at = "9 s", kind = "kill" }, { node = 2, at = "8 s", kind = "pause", for = "1 ms" }]"#;
+    let words = [
+        "mpirun", "--quiet", "--out", "run", "--set", losses, "--set", kills,
+    ];
+    let end = ["-np", "3", "-ppn", "1", "--limit", "10s", "./workers"];
+    let (_, error, code) = dir.call(&[&words[..], &end].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let summary = summary(&dir, "run");
+    let lost = |at: usize| summary["chosen_losses"][at]["lost"].as_u64();
+    assert_eq!(
+        [lost(0), lost(1), lost(2)],
+        [Some(2), Some(0), Some(0)],
+        "{summary}"
+    );
+    let missed = |node: usize| &summary["nodes"][node]["missed_kills"][0];
+    assert_eq!(missed(1)["rank"], json!(7));
+    assert_eq!(missed(0)["is_late"], json!(true));
+    let warnings = summary["warnings"].as_array().expect("warnings");
+    for words in [
+        "loss of 1 frame from node 1 to node 0, from 9.000 s on: this is after the end",
+        "network.lose: loss of 1 frame from node 0 to node 1, from number 1000000 on: only 0 came",
+        "no process of rank 7 was between MPI_Init and its end",
+        "node 0: ranks (all) are killed at 9.000 s: this is after the end",
+        "node 2: Pause from 8.000 s to 8.001 s: this is after the end",
+    ] {
+        let mut all = warnings.iter().filter_map(Value::as_str);
+        assert!(
+            all.any(|warning| warning.contains(words)),
+            "{words}: {warnings:?}"
+        );
+    }
+    assert_eq!(warnings.len(), 5, "{warnings:?}");
+}
+
+#[test]
+fn a_data_race_between_threads_is_found_by_detours_and_a_lock_passes() {
+    let Some(dir) = Dir::new() else { return };
+    let words = "--detours 12 --compare stdout";
+    let options: Vec<&str> = words.split(' ').collect();
+    for (name, flags) in [
+        ("counter", &["-pthread"][..]),
+        ("locked", &["-pthread", "-DLOCK"]),
+    ] {
+        if !compiled(&dir, "mpicc.mpich", name, COUNTER, flags) {
+            return;
+        }
+        let found = explored_program(&dir, name, &["1", "--vcpus", "2"], &options);
+        assert_eq!(
+            (&found["runs"], &found["detours"]["runs"]),
+            (&json!(13), &json!(12))
+        );
+        let last = found["not_explored"][2].as_str();
+        assert!(
+            last.is_some_and(|text| text.contains("no random detour")),
+            "{found}"
+        );
+        if name == "locked" {
+            assert_eq!(found["verdicts"], json!({ "passed": 13 }), "{found}");
+            continue;
+        }
+        let failure = &found["failures"][0];
+        assert_eq!(failure["verdict"], "different-result", "{found}");
+        assert_eq!(
+            failure["delays"].as_array().map(Vec::len),
+            Some(1),
+            "{failure}"
+        );
+        let scenario = failure["scenario"].as_str().expect("a path");
+        run_again(&dir, scenario, 0);
+        assert_eq!(bytes(&dir.path("out/base"), "stdout"), b"2\n");
+        assert_eq!(bytes(&dir.path("again"), "stdout"), b"1\n");
+        std::fs::rename(dir.path("out"), dir.path("first")).expect("renamed");
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
+use belljar_archive::TraceReader;
 use belljar_cluster::host::sandbox::Reach;
 use belljar_cluster::plan::Plan;
 use belljar_cluster::results::run_directory::SCENARIO_FILE;
@@ -18,6 +19,7 @@ use belljar_cluster::scenario::{Scenario, of_run_directory};
 use belljar_debug::{Debugger, Listener, Place, Session, serve};
 use belljar_files::{Registration, read_input_text};
 use belljar_sim::Time;
+use belljar_trace::TRACE_FILE;
 use clap::Args;
 
 use super::check::{read_scenario, sandbox};
@@ -77,6 +79,7 @@ pub(crate) fn debug(arguments: &DebugArguments) -> Result<ExitCode> {
         None => decision(&arguments.scenario.scenario)?,
     };
     let plan = plan(&arguments.scenario)?;
+    check_rank(&place, &arguments.scenario.scenario)?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let _registration = Registration::of_folder(folder.path());
     let listener = match arguments.port {
@@ -114,6 +117,28 @@ fn decision(path: &Path) -> Result<Place> {
     let text = read_input_text(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let place = text.trim().parse();
     place.with_context(|| format!("{} has no virtual time", path.display()))
+}
+
+/// Refuses a position at a rank that the run in a directory does not have, before the run is repeated.
+fn check_rank(place: &Place, path: &Path) -> Result<()> {
+    let (Place::Call { rank, .. }, trace) = (place, path.join(TRACE_FILE)) else {
+        return Ok(());
+    };
+    if !trace.is_file() {
+        return Ok(());
+    }
+    let mut reader = TraceReader::open(&trace)?;
+    let mut last = None;
+    for event in reader.by_ref() {
+        if event.rank == *rank {
+            return Ok(());
+        }
+        last = last.max(Some(event.rank));
+    }
+    match last {
+        Some(last) => bail!("--at: the run has no rank {rank}; its last rank is {last}"),
+        None => Ok(()),
+    }
 }
 
 /// The plan of a scenario, or of the run in a directory.

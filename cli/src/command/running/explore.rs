@@ -8,6 +8,8 @@
 mod arguments;
 /// The scenario of a run with delays.
 mod delayed;
+/// Runs with random detours of processors.
+mod detours;
 /// Explanations of a failing run.
 mod explain;
 /// Failures that are injected.
@@ -38,6 +40,7 @@ use crate::command::terminal::interrupt::{self, Deferral};
 use crate::command::terminal::progress::TerminalTask;
 pub(crate) use arguments::ExploreArguments;
 use arguments::{Budget, SearchOrder, base_words, budget, fault_choice, folder, time};
+use detours::DetourOutcome;
 use injection::FaultOutcome;
 use session::{OrderRun, Session};
 use table::{Extent, Outcome, ResultTable};
@@ -99,6 +102,8 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
     // Requested failures come before orders, whose number may exceed any budget.
     let deferral = Deferral::begin();
     let injected = exploration.inject(&failures, budget, &deferral)?;
+    let seed = arguments.seed.unwrap_or(1);
+    let detoured = exploration.detour(arguments.detours, seed, budget, &deferral)?;
     let extent = exploration.run(budget, &deferral)?;
     let is_interrupted = deferral.is_wanted();
     drop(deferral);
@@ -106,7 +111,7 @@ pub(crate) fn explore(arguments: &ExploreArguments) -> Result<ExitCode> {
         true => Vec::new(),
         false => exploration.explain_failures()?,
     };
-    let mut outcome = exploration.conclude(extent, explained, injected);
+    let mut outcome = exploration.conclude(extent, explained, injected, detoured);
     outcome.interrupted = is_interrupted;
     let json = serde_json::to_string_pretty(&outcome)?;
     let path = out.join("summary.json");
@@ -329,6 +334,7 @@ impl Exploration {
         extent: Extent,
         failures: Vec<explain::Failure>,
         injected: Option<FaultOutcome>,
+        detoured: Option<DetourOutcome>,
     ) -> Outcome {
         let unknown: Vec<String> = self
             .runs
@@ -339,6 +345,7 @@ impl Exploration {
             .table
             .finish(&self.search, &self.runs, extent, failures, unknown);
         outcome.injected = injected;
+        outcome.take_detours(detoured);
         outcome
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use belljar_fabric::LossStart;
+
 use super::*;
 use crate::plan::kinds;
 
@@ -71,6 +73,43 @@ fn tables_become_holds_detours_and_outages() {
     assert_eq!(starts, [1, 2, 3, 3, 4, 5, 6]);
     let line = |after, words: &str| (1, (at(after * second), words.to_owned()));
     assert_eq!(plan.commands, [line(5, "kill 6"), line(6, "kill all")]);
+    let kill = |after, rank| (1, (at(after * second), rank));
+    assert_eq!(plan.kills, [kill(5, Some(6)), kill(6, None)]);
+}
+
+#[test]
+fn losses_are_of_frames_from_a_time_or_a_number_on() {
+    let lose = |start: &str| format!("[[network.lose]]\nfrom = 2\nto = 1\n{start}\n");
+    let tables = lose("at = \"2 s\"") + &lose("frame = 7\nframes = 3");
+    let found = plan(&tables).unwrap();
+    let loss = |start, frames| FrameLoss {
+        from: 2,
+        to: 1,
+        start,
+        frames,
+    };
+    let at = Time::from_ps(2_000_000_000_000);
+    let wanted = [loss(LossStart::At(at), 1), loss(LossStart::Frame(7), 3)];
+    assert_eq!(found.losses, wanted);
+    assert_eq!(found.end(), at);
+    // A loss by number may concern frames from the beginning on.
+    let starts: Vec<Time> = found.all.iter().map(|delay| delay.at).collect();
+    assert_eq!(starts, [Time::ZERO, at]);
+    for (start, words) in [
+        ("", "network.lose.at is left out"),
+        ("at = \"1 s\"\nframe = 1", "network.lose.frame is 1"),
+        ("frame = 0", "network.lose.frame is 0"),
+        ("frame = 1\nframes = 0", "network.lose.frames is 0"),
+        ("at = \"9000000 s\"", "network.lose.at is"),
+    ] {
+        let error = plan(&lose(start)).unwrap_err();
+        assert!(error.starts_with(words), "{error}");
+    }
+    let twice = plan(&(lose("frame = 1\nframes = 2") + &lose("frame = 1"))).unwrap_err();
+    assert!(twice.starts_with("network.lose.frame is 1"), "{twice}");
+    let to_itself = lose("frame = 1").replace("to = 1", "to = 2");
+    let error = plan(&to_itself).unwrap_err();
+    assert!(error.starts_with("network.lose.to is 2"), "{error}");
 }
 
 #[test]

@@ -39,6 +39,7 @@ impl GuestMemory for TracerMemory<'_> {
 impl Runner {
     /// Observes the node's calls from now on, by the method of the run's engine.
     pub(crate) fn begin_calls(&mut self, plan: &Plan, parts: &SharedParts) {
+        self.kills = plan.kills_of(self.index);
         let parts = parts.of_node(plan, self.index);
         if let (Some(tracer), Some(code)) = (&mut self.tracer, &parts.code) {
             tracer.record_frames(plan.trace.frames, code.clone());

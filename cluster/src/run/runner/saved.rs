@@ -160,6 +160,7 @@ impl Runner {
             out_of_memory: saved.out_of_memory,
             refused_memory: saved.refused_memory,
             panicked: saved.panicked,
+            kills: Vec::new(),
             busy: Stopwatch::default(),
         };
         if let Some(log) = states.transpose()? {

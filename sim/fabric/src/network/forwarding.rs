@@ -9,11 +9,43 @@ use super::{
     direction_from, port_number,
 };
 use crate::frame::Frame;
-use crate::link::Exit;
+use crate::link::{Exit, Passage};
 use crate::routing::Passing;
 use crate::topology::{Endpoint, LinkId};
 
 impl Fabric {
+    /// Puts a frame of a host onto its link, or loses it there by the user's choice.
+    pub(super) fn leave_card(
+        &mut self,
+        time: Time,
+        host: u32,
+        frame: Frame,
+        traffic: TrafficClass,
+    ) {
+        let link = self.topology.link_of(host);
+        if traffic == TrafficClass::Background {
+            self.transmit(time, link, Direction::Up, None, frame, traffic);
+            return;
+        }
+        let sent = |to| self.wire.frames(host, to);
+        let chosen = self.losses.of(time, host, &frame, sent);
+        let counted = frame.clone();
+        let is_accepted = match chosen {
+            None => self.transmit(time, link, Direction::Up, None, frame, traffic),
+            Some(index) => {
+                let passage = self.enqueue(time, link, Direction::Up, &frame, true);
+                if passage.is_some() {
+                    self.losses.note(index, time);
+                }
+                passage.is_some()
+            }
+        };
+        if is_accepted {
+            let hosts = self.topology.hosts();
+            self.wire.note(host, hosts, &counted.head());
+        }
+    }
+
     /// All addresses are known from the start: switches do not flood for unknown ones.
     pub(super) fn forward(
         &mut self,
@@ -97,24 +129,9 @@ impl Fabric {
         frame: Frame,
         traffic: TrafficClass,
     ) -> bool {
-        let port = &mut self.ports[link as usize][direction.index()];
-        let source = port_number(link, direction);
-        let outcome = port.send(ready, frame.length());
-        let sequence = port.state.accepted;
-        if let Some(windows) = &mut self.windows {
-            windows.note(source, ready, frame.length() as u64, &outcome);
-        }
-        let Ok(passage) = outcome else {
+        let Some((passage, sequence)) = self.enqueue(ready, link, direction, &frame, false) else {
             return false;
         };
-        if self.watched[link as usize] && passage.start < passage.leaves {
-            self.captured.push(Captured {
-                time: passage.start,
-                link,
-                direction,
-                frame: frame.clone(),
-            });
-        }
         let Exit::Arrives(time) = passage.exit else {
             return true;
         };
@@ -130,7 +147,7 @@ impl Fabric {
         let key = EventKey {
             time,
             kind: KIND_ARRIVAL,
-            source,
+            source: port_number(link, direction),
             sequence,
         };
         let event = NetworkEvent::Arrival {
@@ -141,6 +158,38 @@ impl Fabric {
         };
         self.queue(traffic).push(key, event);
         true
+    }
+
+    /// Puts a frame into a link's queue, and counts and captures it there. Returns its passage and its number on the link; `None` if there was no room.
+    /// A frame that `is_lost` does not arrive.
+    fn enqueue(
+        &mut self,
+        ready: Time,
+        link: LinkId,
+        direction: Direction,
+        frame: &Frame,
+        is_lost: bool,
+    ) -> Option<(Passage, u64)> {
+        let port = &mut self.ports[link as usize][direction.index()];
+        let outcome = match is_lost {
+            true => port.lose(ready, frame.length()),
+            false => port.send(ready, frame.length()),
+        };
+        let sequence = port.state.accepted;
+        if let Some(windows) = &mut self.windows {
+            let source = port_number(link, direction);
+            windows.note(source, ready, frame.length() as u64, &outcome);
+        }
+        let passage = outcome.ok()?;
+        if self.watched[link as usize] && passage.start < passage.leaves {
+            self.captured.push(Captured {
+                time: passage.start,
+                link,
+                direction,
+                frame: frame.clone(),
+            });
+        }
+        Some((passage, sequence))
     }
 
     pub(super) fn far_end(&self, link: LinkId, direction: Direction) -> Endpoint {

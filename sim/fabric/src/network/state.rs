@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Captured, Direction, Fabric, KIND_ARRIVAL, KIND_SENT, NetworkEvent};
 use crate::frame::Frame;
 use crate::link::{Port, PortState};
+use crate::loss::LossCount;
 use crate::topology::LinkId;
 use crate::windows::WindowsState;
 use crate::wire::{Wire, WireState};
@@ -31,6 +32,8 @@ pub struct FabricState {
     captured: Vec<CapturedState>,
     windows: Option<WindowsState>,
     wire: WireState,
+    /// Chosen losses that took frames.
+    losses: Vec<LossCount>,
 }
 
 /// A frame in transit.
@@ -101,6 +104,7 @@ impl Fabric {
             captured: captured.collect(),
             windows: self.windows.as_ref().map(super::Windows::save),
             wire: self.wire.save(),
+            losses: self.losses.save(),
         }
     }
 
@@ -139,6 +143,11 @@ impl Fabric {
         self.wire = wire.ok_or(RestoreError::Damaged(
             "traffic of hosts that do not exist, or twice of the same",
         ))?;
+        if !self.losses.restore(&state.losses) {
+            return Err(RestoreError::Damaged(
+                "losses of chosen frames that the scenario does not have",
+            ));
+        }
         for (ports, saved) in self.ports.iter_mut().zip(state.ports) {
             for (port, saved) in ports.iter_mut().zip(saved) {
                 *port = Port::new(port.spec().clone(), saved);

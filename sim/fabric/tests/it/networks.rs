@@ -5,8 +5,8 @@ use crate::net::{
     any_graph, any_topology, broadcast, datagram, distances, links_between, number_of,
 };
 use belljar_fabric::{
-    Captured, Delivery, Fabric, FabricState, Hold, Impairment, LinkRecord, LinkStatistics, Outage,
-    Routing, Settings, Topology,
+    Captured, Delivery, Fabric, FabricState, FrameLoss, Hold, Impairment, LinkRecord,
+    LinkStatistics, LossStart, Outage, Routing, Settings, Topology,
 };
 use belljar_sim::{Span, Time, decode, encode};
 use proptest::prelude::*;
@@ -54,8 +54,22 @@ fn troubled(topology: &Topology, seed: u64) -> Settings {
         seed,
         impairments: links.map(|link| (link, impairment(link))).collect(),
         holds: (1..topology.hosts()).map(hold).collect(),
+        losses: chosen_losses(topology.hosts()),
         statistics: Some(Span::from_us(50)),
     }
+}
+
+/// Some frames between neighbours, by time and by number.
+fn chosen_losses(hosts: u32) -> Vec<FrameLoss> {
+    let loss = |from: u32, start, frames| FrameLoss {
+        from,
+        to: (from + 1) % hosts,
+        start,
+        frames,
+    };
+    let at = LossStart::At(Time::ZERO + Span::from_us(40));
+    let of = |host| [loss(host, at, 1), loss(host, LossStart::Frame(2), 2)];
+    (0..hosts).flat_map(of).collect()
 }
 
 /// Frames of a run: time, source host, the sender's count, and the frame.

@@ -37,7 +37,7 @@ pub(crate) struct ExploreArguments {
     #[arg(long, value_enum, value_name = "ORDER", default_value = "few-changes")]
     pub(super) search: SearchOrder,
     /// Virtual time between checkpoints of the base run.
-    #[arg(long, value_name = "TIME", default_value = "5ms")]
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
     pub(super) checkpoint_every: String,
     /// Virtual time that a run may last longer than the base run.
     #[arg(long, value_name = "TIME", default_value = "20ms")]
@@ -48,9 +48,9 @@ pub(crate) struct ExploreArguments {
     /// Print the results as JSON.
     #[arg(long)]
     pub(super) json: bool,
-    /// Failures to inject, each in a run of its own: kill, die, pause, link.
+    /// Failures to inject, each in a run of its own: kill, die, pause, link, loss.
     ///
-    /// A rank is killed; its node stops or pauses; its node's link fails for a time.
+    /// A rank is killed; its node stops or pauses; its node's link fails for a time; a frame of its message is lost.
     #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
     pub(super) faults: Vec<FaultKind>,
     /// Ranks that failures concern (default all).
@@ -62,6 +62,11 @@ pub(crate) struct ExploreArguments {
     /// Length of pauses and of failures of links.
     #[arg(long, value_name = "TIME", default_value = "10ms", requires = "faults")]
     pub(super) fault_length: String,
+    /// Runs with random detours of single processors, for races between threads.
+    ///
+    /// The detours follow from --seed.
+    #[arg(long, value_name = "RUNS", default_value_t = 0)]
+    pub(super) detours: usize,
     /// Disable the seccomp filter around threads that run guests.
     ///
     /// Use it only with trusted guests.

@@ -37,7 +37,14 @@ pub(super) fn scenario(
         own.insert("for".to_owned(), time(delay.until_ps - delay.at_ps));
         push(&mut table, [section, key], own)?;
     }
-    if let Some(fault) = fault {
+    if let Some(fault) = fault
+        && fault.kind == FaultKind::Loss
+    {
+        let to = fault.to.context("a lost frame has no destination")?;
+        let mut own = numbers(&[("from", fault.node), ("to", to)]);
+        own.insert("at".to_owned(), time(fault.at_ps));
+        push(&mut table, ["network", "lose"], own)?;
+    } else if let Some(fault) = fault {
         let mut own = numbers(&[("node", fault.node)]);
         if fault.kind == FaultKind::Kill {
             own.extend(numbers(&[("rank", fault.rank)]));
@@ -107,6 +114,7 @@ mod tests {
             kind: FaultKind::Kill,
             rank: 6,
             node: 1,
+            to: None,
             at_ps: 9,
             for_ps: None,
             place: String::new(),
@@ -118,6 +126,16 @@ mod tests {
         assert_eq!(made["workload"]["limit"].as_str(), Some("77 ps"));
         assert_eq!(made["network"]["hold"].as_array().map(Vec::len), Some(2));
         let failure = failure.parse::<Table>().unwrap();
+        let lost = Fault {
+            kind: FaultKind::Loss,
+            to: Some(4),
+            ..fault.clone()
+        };
+        let lossy = scenario(&base.parse().unwrap(), &[], Some(&lost), None).unwrap();
+        let lossy: Table = lossy.parse().unwrap();
+        let wanted = "from = 1\nto = 4\nat = \"9 ps\"".parse::<Table>().unwrap();
+        assert_eq!(lossy["network"]["lose"][0].as_table(), Some(&wanted));
+        assert_eq!(lossy.get("nodes"), None);
         assert_eq!(made["nodes"]["fail"][0].as_table(), Some(&failure));
         let wanted = "from = 2\nto = 1\nat = \"5 ps\"\nfor = \"7 ps\""
             .parse::<Table>()

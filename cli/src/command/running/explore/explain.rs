@@ -33,7 +33,7 @@ pub(super) struct Failure {
     pub(super) passing: Option<usize>,
     /// The choice at which both differ first.
     pub(super) decision: Option<String>,
-    /// The virtual time in picoseconds at which the failing run enters the call of this choice.
+    /// The virtual time in picoseconds at which the failing run enters the call of this choice, or at which its first delay begins if no choice differs.
     pub(super) decision_ps: Option<u64>,
     /// Choices around the first difference, by both runs.
     pub(super) sides: Vec<Sides>,
@@ -70,7 +70,9 @@ impl Failure {
         let decision = decision.map(|side| side.choice.clone());
         let mut choices = failing.observed.choices.iter();
         let choice = choices.find(|choice| Some(choice.id.to_string()) == decision);
-        let decision_ps = choice.map(|choice| choice.entry_ps);
+        // Without another message, the first delay made the difference.
+        let first_delay = failing.delays.iter().map(|delay| delay.at_ps).min();
+        let decision_ps = choice.map(|choice| choice.entry_ps).or(first_delay);
         let first = sides
             .iter()
             .position(|side| side.passing != side.failing)

@@ -1,7 +1,7 @@
 //! Failures that an exploration injects, each in a run of its own.
 //!
 //! Times are those of calls of the base run: in the middle of a call, and between two calls, by turns. So they cover the states of a job
-//! evenly, however long its phases last. A job that notices the failure and ends with an error passes, because MPI offers no more by default.
+//! evenly, however long its phases last. A lost frame is the first one of a send to another node. A job that notices the failure and ends with an error passes, because MPI offers no more by default.
 //! Called by `explore`, after the orders.
 
 use std::collections::BTreeMap;
@@ -9,9 +9,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use belljar_archive::TraceReader;
+use belljar_job::{Communicators, communicators};
 use belljar_mpi::Boundary;
 use belljar_sim::figures::decimal;
-use belljar_trace::TRACE_FILE;
+use belljar_trace::{Direction, Event, TRACE_FILE};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -27,6 +28,8 @@ pub(super) enum FaultKind {
     Pause,
     /// The link of a rank's node fails for a time.
     Link,
+    /// A frame of a rank's message is lost.
+    Loss,
 }
 
 /// A failure at a time.
@@ -36,6 +39,9 @@ pub(super) struct Fault {
     /// The rank, and its node.
     pub(super) rank: u32,
     pub(super) node: u32,
+    /// The node to which the lost frame goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) to: Option<u32>,
     /// Virtual time, in picoseconds.
     pub(super) at_ps: u64,
     /// Length in picoseconds; `None` for a failure without an end.
@@ -62,6 +68,8 @@ struct OwnCall {
     boundary: Option<Boundary>,
     entry_ps: u64,
     end_ps: u64,
+    /// Another node to which it sends.
+    to: Option<u32>,
 }
 
 impl FaultKind {
@@ -72,6 +80,7 @@ impl FaultKind {
             Self::Die => "die",
             Self::Pause => "pause",
             Self::Link => "link",
+            Self::Loss => "loss",
         }
     }
 
@@ -80,7 +89,7 @@ impl FaultKind {
     pub(super) fn recovery_ps(self) -> u64 {
         match self {
             Self::Kill => 5_000_000_000_000,
-            Self::Die | Self::Pause | Self::Link => 1_000_000_000_000,
+            Self::Die | Self::Pause | Self::Link | Self::Loss => 1_000_000_000_000,
         }
     }
 
@@ -106,6 +115,12 @@ impl Fault {
             FaultKind::Link => {
                 format!("the link of node {node} fails at {at} s; rank {rank} is {place}")
             }
+            FaultKind::Loss => {
+                let to = self.to.unwrap_or_default();
+                format!(
+                    "the first frame from node {node} to node {to} from {at} s on is lost; rank {rank} is {place}"
+                )
+            }
         }
     }
 }
@@ -130,23 +145,36 @@ pub(super) fn faults(directory: &Path, wanted: &FaultChoice) -> Result<Vec<Fault
             if !is_meant {
                 continue;
             }
-            let times = times(calls, wanted.times).into_iter();
-            all.extend(times.map(|(at_ps, place)| Fault {
+            let times = match kind {
+                FaultKind::Loss => sends(calls, wanted.times),
+                _ => times(calls, wanted.times),
+            };
+            let has_length = matches!(kind, FaultKind::Pause | FaultKind::Link);
+            all.extend(times.into_iter().map(|(at_ps, place, to)| Fault {
                 kind: *kind,
                 rank: *rank,
                 node: *node,
+                to,
                 at_ps,
-                for_ps: (!kind.loses_rank()).then_some(wanted.length_ps),
+                for_ps: has_length.then_some(wanted.length_ps),
                 place,
             }));
         }
+    }
+    let has_loss = all.iter().any(|fault| fault.kind == FaultKind::Loss);
+    if wanted.kinds.contains(&FaultKind::Loss) && !has_loss {
+        bail!(
+            "--faults loss: no rank of these sends a message to another node in the base run; leave loss out"
+        );
     }
     Ok(all)
 }
 
 /// The calls of each rank of the first job between `MPI_Init` and `MPI_Finalize`, with the rank's node.
 fn calls(directory: &Path) -> Result<BTreeMap<u32, (u32, Vec<OwnCall>)>> {
-    let mut reader = TraceReader::open(&directory.join(TRACE_FILE))?;
+    let path = directory.join(TRACE_FILE);
+    let communicators = communicators(&path)?;
+    let mut reader = TraceReader::open(&path)?;
     let header = reader.header().clone();
     let mut ranks: BTreeMap<u32, (u32, Vec<OwnCall>)> = BTreeMap::new();
     for event in reader.by_ref().filter(|event| event.depth == 0) {
@@ -159,6 +187,7 @@ fn calls(directory: &Path) -> Result<BTreeMap<u32, (u32, Vec<OwnCall>)>> {
             boundary: event.meaning().boundary(),
             entry_ps: ps(event.entry),
             end_ps: ps(exit),
+            to: destination(&event, &communicators),
         };
         let own = ranks.entry(event.rank).or_insert((event.node, Vec::new()));
         if own.0 == event.node {
@@ -177,10 +206,35 @@ fn calls(directory: &Path) -> Result<BTreeMap<u32, (u32, Vec<OwnCall>)>> {
     Ok(ranks)
 }
 
+/// The first other node to which a call sends a message.
+fn destination(event: &Event, communicators: &Communicators) -> Option<u32> {
+    let process = (event.node, event.process);
+    let sends = event.transfers.iter();
+    let mut sends = sends.filter(|it| it.direction == Direction::Send && !it.is_access());
+    sends.find_map(|transfer| {
+        let receiver = communicators.peer(process, transfer.communicator?, transfer.peer)?;
+        let node = communicators.node(receiver);
+        node.filter(|node| *node != event.node)
+    })
+}
+
+/// A time in picoseconds, the rank's call then in words, and the node to which a lost frame goes.
+type FaultTime = (u64, String, Option<u32>);
+
+/// The entries of at most `most` calls that send to another node.
+fn sends(calls: &[OwnCall], most: usize) -> Vec<FaultTime> {
+    let sends: Vec<&OwnCall> = calls.iter().filter(|call| call.to.is_some()).collect();
+    let number = most.min(sends.len());
+    let chosen = (0..number).map(|at| sends[at * sends.len() / number]);
+    chosen
+        .map(|call| (call.entry_ps, format!("in {}", call.name), call.to))
+        .collect()
+}
+
 /// At most `most` times, in the middle of a call and between two calls by turns, each with words for it.
-fn times(calls: &[OwnCall], most: usize) -> Vec<(u64, String)> {
+fn times(calls: &[OwnCall], most: usize) -> Vec<FaultTime> {
     let number = most.min(2 * calls.len());
-    let mut times: Vec<(u64, String)> = (0..number)
+    let mut times: Vec<FaultTime> = (0..number)
         .map(|at| {
             let call = &calls[at * calls.len() / number];
             let before = (at * calls.len() / number).checked_sub(1);
@@ -189,10 +243,12 @@ fn times(calls: &[OwnCall], most: usize) -> Vec<(u64, String)> {
                 (1, Some(end_ps)) => (
                     end_ps.midpoint(call.entry_ps),
                     format!("before {}", call.name),
+                    None,
                 ),
                 _ => (
                     call.entry_ps.midpoint(call.end_ps),
                     format!("in {}", call.name),
+                    None,
                 ),
             }
         })
@@ -213,6 +269,7 @@ mod tests {
             boundary: None,
             entry_ps,
             end_ps,
+            to: None,
         };
         let calls = [
             call("MPI_Send", 100, 200),
@@ -222,7 +279,7 @@ mod tests {
         let text = |most| {
             let times = times(&calls, most).into_iter();
             times
-                .map(|(at, place)| format!("{at} {place}"))
+                .map(|(at, place, _)| format!("{at} {place}"))
                 .collect::<Vec<_>>()
         };
         assert_eq!(text(1), ["150 in MPI_Send"]);
@@ -238,5 +295,26 @@ mod tests {
             ]
         );
         assert!(times(&[], 4).is_empty());
+    }
+
+    #[test]
+    fn lost_frames_are_those_of_sends_to_other_nodes() {
+        let calls: Vec<OwnCall> = (0..12)
+            .map(|at| OwnCall {
+                name: "MPI_Send",
+                boundary: None,
+                entry_ps: at * 100,
+                end_ps: at * 100 + 50,
+                to: (at % 3 == 0).then_some(at as u32),
+            })
+            .collect();
+        let chosen = |most| -> Vec<(u64, Option<u32>)> {
+            let sends = sends(&calls, most).into_iter();
+            sends.map(|(at, _, to)| (at, to)).collect()
+        };
+        let all = [0, 300, 600, 900].map(|at| (at, Some(at as u32 / 100)));
+        assert_eq!(chosen(9), all);
+        assert_eq!(chosen(2), [all[0], all[2]]);
+        assert!(sends(&calls[1..3], 4).is_empty());
     }
 }

@@ -9,13 +9,13 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use belljar_replay::{map_in_parallel, processors};
 use belljar_sim::figures::decimal;
 use serde::Serialize;
 
 use super::arguments::Budget;
-use super::faults::{Fault, FaultChoice, faults};
+use super::faults::{Fault, FaultChoice, FaultKind, faults};
 use super::session::OrderRun;
 use super::verdict::Verdict;
 use super::{Exploration, MOST_AT_ONCE};
@@ -66,6 +66,11 @@ impl Exploration {
     ) -> Result<Option<FaultOutcome>> {
         if wanted.kinds.is_empty() {
             return Ok(None);
+        }
+        if wanted.kinds.contains(&FaultKind::Loss) && self.session.has_infiniband() {
+            bail!(
+                "--faults loss: networks of InfiniBand cards lose no packets; leave loss out, or the table infiniband"
+            );
         }
         let mut outcome = FaultOutcome::default();
         let Some(base) = self.runs.get(&0).filter(|run| !run.verdict.fails()) else {
@@ -156,7 +161,7 @@ impl Exploration {
     }
 
     /// Runs that the budget permits.
-    fn room(&self, budget: Budget) -> usize {
+    pub(super) fn room(&self, budget: Budget) -> usize {
         match budget {
             Budget::Runs(most) => most.saturating_sub(self.done),
             Budget::Time(most) if self.session.clock().elapsed() >= most => 0,
@@ -236,6 +241,13 @@ impl FaultOutcome {
                 out,
                 "warning: {end}; {} failures were not injected",
                 self.left
+            );
+        }
+        let missed = Verdict::NotInjected(String::new());
+        if let Some(missed) = self.verdicts.get(missed.word()) {
+            let _ = writeln!(
+                out,
+                "warning: {missed} failures met no frame or no process, and changed nothing; see faults.csv"
             );
         }
         let undecided = self

@@ -142,6 +142,11 @@ impl Session {
         Ok((session, run))
     }
 
+    /// True if nodes have InfiniBand cards.
+    pub(super) fn has_infiniband(&self) -> bool {
+        self.table.contains_key("infiniband")
+    }
+
     /// The begin of the exploration.
     pub(super) fn clock(&self) -> Instant {
         self.start

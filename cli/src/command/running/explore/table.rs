@@ -13,6 +13,7 @@ use belljar_orders::{DelayPlace, ForcedDelay, Search, Target};
 use belljar_sim::figures::decimal;
 use serde::Serialize;
 
+use super::detours::DetourOutcome;
 use super::explain::Failure;
 use super::injection::FaultOutcome;
 use super::session::OrderRun;
@@ -77,6 +78,9 @@ pub(super) struct Outcome {
     /// Runs with failures, if any were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) injected: Option<FaultOutcome>,
+    /// Runs with random detours, if any were requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) detours: Option<DetourOutcome>,
     /// Orders that the search does not change.
     pub(super) not_explored: [&'static str; 3],
 }
@@ -87,6 +91,10 @@ const NOT_EXPLORED: [&str; 3] = [
     "the number of requests that one MPI_Waitsome or MPI_Testsome completes, and completions of sends",
     "the order of processors and threads within a node",
 ];
+
+/// The last of them after runs with random detours.
+const NOT_DRAWN: &str =
+    "orders of processors and threads within a node that no random detour caused";
 
 impl ResultTable {
     /// Begins the table in this folder.
@@ -183,13 +191,14 @@ impl ResultTable {
             most_seconds: seconds.last().copied().unwrap_or(0.0),
             interrupted: false,
             injected: None,
+            detours: None,
             not_explored: NOT_EXPLORED,
         }
     }
 }
 
 /// A delay in words.
-fn words(delay: &ForcedDelay) -> String {
+pub(super) fn words(delay: &ForcedDelay) -> String {
     let span = decimal((delay.until_ps - delay.at_ps) as f64 / 1e9, 3);
     let at = decimal(delay.at_ps as f64 / 1e12, 9);
     match delay.place {
@@ -207,6 +216,16 @@ impl Outcome {
     pub(super) fn has_failures(&self) -> bool {
         let injected = self.injected.as_ref().map_or(0, |injected| injected.failed);
         self.failed + injected > 0
+    }
+
+    /// Takes the runs with random detours.
+    pub(super) fn take_detours(&mut self, detours: Option<DetourOutcome>) {
+        if detours.as_ref().is_some_and(|detours| detours.runs > 0)
+            && let Some(last) = self.not_explored.last_mut()
+        {
+            *last = NOT_DRAWN;
+        }
+        self.detours = detours;
     }
 
     /// As text, for the results in `folder`.
@@ -247,6 +266,9 @@ impl Outcome {
         let _ = writeln!(out, "processor seconds: {base} for the base run{others}");
         if let Some(injected) = &self.injected {
             injected.write(&mut out, end);
+        }
+        if let Some(detours) = &self.detours {
+            detours.write(&mut out, end);
         }
         if self.all_orders {
             let _ = writeln!(out, "all orders of the choices were run");

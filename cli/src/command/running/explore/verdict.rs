@@ -13,7 +13,7 @@ use belljar_trace::TRACE_FILE;
 use serde_json::Value;
 use wildmatch::WildMatch;
 
-use super::faults::Fault;
+use super::faults::{Fault, FaultKind};
 use crate::command::results::trace::hang::{self, unrecorded};
 
 /// Most bytes of a compared file.
@@ -31,6 +31,8 @@ pub(super) enum Verdict {
     Broken(String),
     /// The workload failed.
     Exit(i64),
+    /// The failure of the run met nothing.
+    NotInjected(String),
     /// The job ended with an error after a failure that cost it a rank.
     Noticed(i64),
     /// An error of MPI use.
@@ -44,7 +46,10 @@ pub(super) enum Verdict {
 impl Verdict {
     /// True if the run failed.
     pub(super) fn fails(&self) -> bool {
-        !matches!(self, Self::Passed | Self::Noticed(_) | Self::Undecided(_))
+        !matches!(
+            self,
+            Self::Passed | Self::Noticed(_) | Self::Undecided(_) | Self::NotInjected(_)
+        )
     }
 
     /// The kind of verdict, for tables.
@@ -56,6 +61,7 @@ impl Verdict {
             Self::Broken(_) => "broken",
             Self::Exit(_) => "exit-code",
             Self::Noticed(_) => "noticed",
+            Self::NotInjected(_) => "not-injected",
             Self::Mpi(_) => "mpi-error",
             Self::Differs(_) => "different-result",
             Self::Predicate(_) => "predicate",
@@ -72,6 +78,7 @@ impl Verdict {
             Self::Hang(text)
             | Self::Undecided(text)
             | Self::Broken(text)
+            | Self::NotInjected(text)
             | Self::Mpi(text)
             | Self::Differs(text)
             | Self::Predicate(text) => text.clone(),
@@ -98,6 +105,9 @@ impl Judge {
         summary: &Value,
         fault: Option<&Fault>,
     ) -> Result<Verdict> {
+        if let Some(reason) = fault.and_then(|fault| not_injected(fault, summary)) {
+            return Ok(Verdict::NotInjected(reason));
+        }
         let lossy = fault.filter(|fault| fault.kind.loses_rank());
         let loses_rank = lossy.is_some();
         let code = summary["exit_code"].as_i64();
@@ -189,6 +199,29 @@ impl Judge {
             return Ok(false);
         };
         Ok(self.tolerance > 0.0 && are_near(&one, &other, self.tolerance))
+    }
+}
+
+/// The reason why the failure of a run met nothing; `None` if it did.
+fn not_injected(fault: &Fault, summary: &Value) -> Option<String> {
+    match fault.kind {
+        FaultKind::Loss => {
+            let losses = summary["chosen_losses"].as_array()?;
+            let own = losses.iter().find(|loss| {
+                let flow = [&loss["from"], &loss["to"], &loss["at_ps"]].map(Value::as_u64);
+                let to = fault.to.map(u64::from);
+                flow == [Some(u64::from(fault.node)), to, Some(fault.at_ps)]
+            })?;
+            let is_missed = own["lost"].as_u64() == Some(0);
+            is_missed.then(|| "no frame left the card after that time".to_owned())
+        }
+        FaultKind::Kill => {
+            let missed = summary["nodes"][fault.node as usize]["missed_kills"].as_array()?;
+            let mut missed = missed.iter();
+            let is_own = missed.any(|kill| kill["at_ps"].as_u64() == Some(fault.at_ps));
+            is_own.then(|| "no process of the rank was there".to_owned())
+        }
+        FaultKind::Die | FaultKind::Pause | FaultKind::Link => None,
     }
 }
 
