@@ -2,7 +2,7 @@
 //!
 //! There is no subnet manager: the scenario sets identifiers and states, and the agent answers as a port that one has configured. Requests
 //! come by command from this node's driver, and by packets from other nodes. InfiniBand Architecture Specification volume 1, chapters 14 and 16.
-//! Queries for the subnet manager's administrator are answered by the card with its identifier ([`administrator`]).
+//! Queries for the subnet manager's administrator are answered by the card with its identifier, in `administrator`.
 
 /// Paths and multicast groups.
 pub(crate) mod administrator;
