@@ -100,8 +100,19 @@ pub struct RunFacts {
     pub stderr: Option<String>,
     /// The reason that the trace lacks calls, if it does.
     pub missing: Option<String>,
-    /// Processes that have ended.
+    /// Processes that have ended, without those that a launcher ended after a failure.
     pub lost: Vec<LostProcess>,
+    /// The end of the job, if the run recorded it.
+    pub end: Option<JobEnd>,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, Default)]
+pub struct JobEnd {
+    /// The exit code of the workload; `None` if it had not ended when the run did.
+    pub exit_code: Option<i64>,
+    /// All processes that had ended, unless the workload ended well.
+    pub ended: Vec<LostProcess>,
 }
 
 /// The result of all checks.
@@ -115,6 +126,9 @@ pub struct MpiCheck {
     pub calls: u64,
     /// The number of processes.
     pub processes: u64,
+    /// A sentence on a job that failed or did not end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 impl MpiCheck {

@@ -54,7 +54,8 @@ pub use causes::waiting::{
     PhaseWait, RankDelay, RankWait, SiteWait, WaitBy, WaitCollector, WaitKind, Waiting, waiting,
 };
 pub use check::{
-    CheckedCall, Finding, FindingKind, MpiCheck, RunFacts, Severity, Unchecked, check, observed_run,
+    CheckedCall, Finding, FindingKind, JobEnd, MpiCheck, RunFacts, Severity, Unchecked, check,
+    observed_run,
 };
 pub use comparison::diff::{
     Both, CallDiff, FunctionDiff, PhaseDiff, RankDiff, SiteDiff, TraceDiff, WaitDiff, diff,

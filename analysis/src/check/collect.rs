@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use belljar_job::{Communicators, Fact, Member, Operations, ProcessKey};
 use belljar_mpi::CallKind;
-use belljar_trace::{Event, TraceHeader};
+use belljar_trace::{Event, LostProcess, TraceHeader};
 
 use super::buffers::accesses::Accesses;
 use super::buffers::windows::WindowConflicts;
@@ -21,12 +21,14 @@ use super::objects::Objects;
 use super::order::RunOrder;
 use super::requests::RequestStates;
 use super::signature::types::TypeTable;
-use super::{MpiCheck, RunFacts, Unchecked, arguments, library};
+use super::{JobEnd, MpiCheck, RunFacts, Unchecked, arguments, library};
 use crate::causes::hang::{Hang, HangVerdict, HungRank, JobRank, RankState};
 use crate::dump::frames::FrameNames;
 
 /// The time for which all ranks are inside of calls at least before none of them is taken to go on, in picoseconds.
 const STILL_PS: u64 = 10_000_000_000;
+/// Most ranks that the sentence on a failed job names.
+const MOST_NAMED: usize = 4;
 
 /// Collects [`MpiCheck`] from all events of a trace, in trace order.
 pub(super) struct CheckCollector<'a> {
@@ -194,9 +196,10 @@ impl<'a> CheckCollector<'a> {
             .as_deref()
             .map_or_else(Vec::new, library::reports);
         library::aborted(&reports, &self.last, &mut self.findings);
-        if is_whole && !self.is_partial && reports.is_empty() {
+        if !self.is_partial && reports.is_empty() {
+            let facts = (run.end.as_ref(), is_whole);
             self.lifetimes
-                .finish(self.communicators, &mut self.findings);
+                .finish(facts, self.communicators, &mut self.findings);
         }
         if reports.is_empty() && !self.is_partial {
             self.deadlock(hang);
@@ -210,6 +213,7 @@ impl<'a> CheckCollector<'a> {
         let unchecked = self.unchecked(run);
         MpiCheck {
             unchecked,
+            failure: run.end.as_ref().and_then(|end| self.failure(end)),
             calls: self.calls,
             processes: self.last.len() as u64,
             findings: self.findings.finish(self.header, self.communicators, names),
@@ -237,6 +241,27 @@ impl<'a> CheckCollector<'a> {
         });
         let calls: Vec<&Rc<Event>> = calls.collect();
         self.findings.add(FindingKind::Deadlock, &calls, sentence);
+    }
+
+    /// A sentence on a job that failed or did not end, with the ranks that signals ended.
+    fn failure(&self, end: &JobEnd) -> Option<String> {
+        let mut sentence = match end.exit_code {
+            Some(0) => return None,
+            Some(code) => format!("the job ended with exit code {code}"),
+            None => "the job had not ended when the run did".to_owned(),
+        };
+        let ended = end.ended.iter().filter_map(|of| {
+            let signal = of.status.filter(|status| status & 0x7f != 0)?;
+            let call = self.last.get(&(of.node, of.process))?;
+            let how = LostProcess::describe(Some(signal));
+            Some(format!("; rank {} {how}", call.rank))
+        });
+        let ended: Vec<String> = ended.collect();
+        sentence.extend(ended.iter().take(MOST_NAMED).map(String::as_str));
+        if let Some(more @ 1..) = ended.len().checked_sub(MOST_NAMED) {
+            sentence.push_str(&format!("; and {more} more"));
+        }
+        Some(sentence)
     }
 
     /// Checks that the trace does not allow.

@@ -1,7 +1,8 @@
 //! Calls before the start and after the end of MPI, and processes that end without ending MPI.
 //!
-//! Functions that MPI permits at any time are left out (MPI-4.0, 11.4.1). A process of a job of which a rank did not return
-//! from a call may have been ended by others, so it is not reported; neither is a job without any end of MPI. Called for each event, and at the end.
+//! Functions that MPI permits at any time are left out (MPI-4.0, 11.4.1). A process that exited by itself is reported. If its exit is not known,
+//! and a rank of the job did not return from a call, others may have ended it, so it is not reported; neither is a job without any end of MPI.
+//! Called for each event, and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,6 +11,7 @@ use belljar_job::{Communicators, ProcessKey};
 use belljar_mpi::{Boundary, CallKind, Object};
 use belljar_trace::Event;
 
+use super::JobEnd;
 use super::finding::{FindingKind, Findings};
 
 /// The state of a process.
@@ -76,8 +78,16 @@ impl Lifetimes {
         state.last = Some(Rc::clone(call));
     }
 
-    /// Adds processes that ended without ending MPI, if the trace is whole.
-    pub(super) fn finish(&self, communicators: &Communicators, findings: &mut Findings) {
+    /// Adds processes that ended without ending MPI. If the trace is not whole, only those whose exit was observed.
+    pub(super) fn finish(
+        &self,
+        (end, is_whole): (Option<&JobEnd>, bool),
+        communicators: &Communicators,
+        findings: &mut Findings,
+    ) {
+        // Of a job that ended well, all processes have ended.
+        let is_over = end.is_some_and(|end| end.exit_code == Some(0));
+        let exited: BTreeSet<ProcessKey> = end.map(exited).unwrap_or_default();
         let mut broken = BTreeSet::new();
         for (process, state) in &self.0 {
             let is_open = state.last.as_ref().is_some_and(|last| last.exit.is_none());
@@ -90,11 +100,20 @@ impl Lifetimes {
         for (process, state) in &self.0 {
             let is_lost = state.is_started && !state.is_ended;
             let job = communicators.job(*process);
-            let is_broken = broken.contains(&job) || !ended.contains(&job);
-            if let Some(last) = state.last.as_ref().filter(|_| is_lost && !is_broken) {
+            let is_sure = exited.contains(process) && !state.aborts;
+            let is_broken = !is_whole || broken.contains(&job) || !is_over && !ended.contains(&job);
+            let last = state.last.as_ref().filter(|last| last.exit.is_some());
+            if let Some(last) = last.filter(|_| is_lost && (is_sure || !is_broken)) {
                 let text = format!("rank {} ended without MPI_Finalize", last.rank);
                 findings.add(FindingKind::NoFinalize, &[last], text);
             }
         }
     }
+}
+
+/// The processes that exited, and were not ended by a signal.
+fn exited(end: &JobEnd) -> BTreeSet<ProcessKey> {
+    let ended = end.ended.iter();
+    let exited = ended.filter(|of| of.status.is_some_and(|status| status & 0x7f == 0));
+    exited.map(|of| (of.node, of.process)).collect()
 }

@@ -60,6 +60,9 @@ impl MpiCheck {
             self.calls,
             self.processes
         )?;
+        if let Some(failure) = &self.failure {
+            writeln!(out, "{failure}")?;
+        }
         for unchecked in &self.unchecked {
             writeln!(
                 out,

@@ -13,7 +13,7 @@ mod touched;
 
 use super::buffers::accesses::Accesses;
 use super::collect::CheckCollector;
-use super::{FindingKind, MpiCheck, RunFacts};
+use super::{FindingKind, JobEnd, MpiCheck, RunFacts};
 use crate::causes::hang::Hang;
 use crate::ranks::{BUFFER, Ranks, WORLD};
 
@@ -48,16 +48,28 @@ impl Ranks {
         self.check_with(Accesses::default())
     }
 
+    /// Checks a job that ended in this way.
+    fn check_ended(self, end: JobEnd) -> MpiCheck {
+        let run = RunFacts {
+            end: Some(end),
+            ..RunFacts::default()
+        };
+        self.check_of(Accesses::default(), &run)
+    }
+
     /// Checks a job whose program made these accesses.
     fn check_with(self, accesses: Accesses) -> MpiCheck {
+        self.check_of(accesses, &RunFacts::default())
+    }
+
+    fn check_of(self, accesses: Accesses, run: &RunFacts) -> MpiCheck {
         let trace = self.trace();
         let mut collector =
             CheckCollector::new(&trace.header, &trace.communicators, accesses, false);
         for event in &trace.events {
             collector.observe(event);
         }
-        let run = RunFacts::default();
-        collector.finish(&run, true, &Hang::default(), None)
+        collector.finish(run, true, &Hang::default(), None)
     }
 
     /// The kinds of findings, after the end of MPI.

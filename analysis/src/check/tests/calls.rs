@@ -1,9 +1,10 @@
 //! Errors in arguments, order and data of calls.
 
+use belljar_trace::LostProcess;
 use belljar_tracer::scripted::int;
 
 use super::{FLOAT, IGNORE, INT, message};
-use crate::check::{FindingKind, Severity};
+use crate::check::{FindingKind, JobEnd, Severity};
 use crate::ranks::{BUFFER, Ranks, SUM, WORLD};
 
 /// `MPI_MAX` of MPICH.
@@ -338,4 +339,55 @@ fn neighbours_in_a_grid_exchange_the_same_data() {
     };
     assert_eq!(kinds([2, 1]), []);
     assert_eq!(kinds([1, 2]), [FindingKind::SizeMismatch]);
+}
+
+/// A process of each rank, in its scripted job, with the status of its end.
+fn ended(statuses: [u32; 2]) -> Vec<LostProcess> {
+    let ranks = statuses.into_iter().zip(0..);
+    let process = |(status, node)| LostProcess {
+        node,
+        process: 0,
+        status: Some(status),
+    };
+    ranks.map(process).collect()
+}
+
+#[test]
+fn a_rank_that_exits_without_ending_mpi_is_named() {
+    let without = |end: JobEnd, waits: bool| {
+        let mut job = Ranks::started(2);
+        if waits {
+            job.enter(0, 3000, "MPI_Finalize", &[]);
+        }
+        let check = job.check_ended(end);
+        let texts = check
+            .findings
+            .iter()
+            .filter(|it| it.kind == FindingKind::NoFinalize);
+        let texts: Vec<String> = texts
+            .map(|it| format!("{}: {}", it.text, it.count))
+            .collect();
+        (texts, check.failure)
+    };
+    let named = |rank: u32, count: u32| format!("rank {rank} ended without MPI_Finalize: {count}");
+    // All ranks return from `main`, and the launcher does not mind.
+    let well = JobEnd {
+        exit_code: Some(0),
+        ended: Vec::new(),
+    };
+    assert_eq!(without(well, false), (vec![named(0, 2)], None));
+    // Rank 1 exits with status 5; rank 0 waits for it.
+    let waits = JobEnd {
+        exit_code: None,
+        ended: ended([0x0f, 5 << 8])[1..].to_vec(),
+    };
+    let failure = "the job had not ended when the run did".to_owned();
+    assert_eq!(without(waits, true), (vec![named(1, 1)], Some(failure)));
+    // Rank 1 kills itself, and the launcher rank 0: neither exited.
+    let killed = JobEnd {
+        exit_code: Some(137),
+        ended: ended([15, 9]),
+    };
+    let failure = "the job ended with exit code 137; rank 0 was ended by signal 15 (SIGTERM); rank 1 was ended by signal 9 (SIGKILL)".to_owned();
+    assert_eq!(without(killed, false), (Vec::new(), Some(failure)));
 }

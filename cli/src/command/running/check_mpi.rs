@@ -83,7 +83,13 @@ pub(crate) fn check_mpi(arguments: &CheckMpiArguments) -> Result<ExitCode> {
     let incomplete = out.with_added_extension(INCOMPLETE);
     let directory = [out, incomplete].into_iter().find(|path| path.is_dir());
     match directory {
-        Some(directory) => check_run(&directory, arguments.json),
+        Some(directory) => {
+            let checked = check_run(&directory, arguments.json)?;
+            Ok(match status.success() {
+                true => checked,
+                false => ExitCode::FAILURE,
+            })
+        }
         None => bail!("there is no run to check: it ended with {status}"),
     }
 }

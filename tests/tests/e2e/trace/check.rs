@@ -175,3 +175,36 @@ fn type_signatures_of_derived_datatypes_are_compared() {
         assert_eq!(check["unchecked"], json!([]), "{compiler}");
     }
 }
+
+/// Ends of jobs without `MPI_Finalize`.
+const UNFINISHED: &str = include_str!("unfinished.c");
+
+#[test]
+fn ranks_without_finalize_and_failed_jobs_are_named() {
+    let Some(dir) = Dir::new() else { return };
+    if !compiled(&dir, "mpicc.mpich", "unfinished", UNFINISHED, &["-g"]) {
+        return;
+    }
+    let check = |how: &str| -> (Value, Vec<(String, Vec<(u64, u64)>)>) {
+        let words = ["check-mpi", "--json", "-np", "2", "--limit", "3s"];
+        let (json, error, code) = dir.call(&[&words[..], &["./unfinished", how]].concat());
+        assert_eq!(code, Some(1), "{how}: {error}");
+        let all: Value = serde_json::from_str(&json).expect("this is JSON");
+        (all["failure"].clone(), found(&json))
+    };
+    let without = |rank: u64| ("no-finalize".to_owned(), vec![(rank, 11)]);
+    assert_eq!(check("all"), (Value::Null, vec![without(0)]));
+    let waits = json!("the job had not ended when the run did");
+    assert_eq!(check("one"), (waits, vec![without(1)]));
+    let (failure, found) = check("kill");
+    let failure = failure.as_str().expect("a sentence").to_owned();
+    assert!(
+        failure.starts_with("the job ended with exit code 255; rank "),
+        "{failure}"
+    );
+    assert!(
+        failure.contains("rank 1 was ended by signal 9 (SIGKILL)"),
+        "{failure}"
+    );
+    assert_eq!(found, []);
+}

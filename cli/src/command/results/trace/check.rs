@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use belljar_analysis::RunFacts;
+use belljar_analysis::{JobEnd, RunFacts};
 use belljar_files::read_input_text;
 use clap::Args;
 
 use super::collected::{refuse, warn};
-use super::hang::{end_of_run, has_ended_workload, lost, unrecorded};
+use super::hang::{end_of_run, exit_code, has_ended_workload, has_summary, lost, unrecorded};
 use super::sites::{names, traced_files};
 use super::{results, trace_file};
 
@@ -38,14 +38,19 @@ pub(in crate::command) fn check_run(trace: &Path, json: bool) -> Result<ExitCode
     let path = trace_file(trace);
     warn(&path)?;
     refuse(&path, "a check of MPI use")?;
+    let ended = lost(&path)?;
     let run = RunFacts {
+        end: has_summary(&path).then(|| JobEnd {
+            exit_code: exit_code(&path),
+            ended: ended.clone(),
+        }),
         end_ps: end_of_run(&path),
         stderr: read_input_text(path.with_file_name("stderr")).ok(),
         missing: unrecorded(&path),
         // A launcher ends the processes of a workload that fails, and their last calls are still what they waited in.
         lost: match has_ended_workload(&path) {
             true => Vec::new(),
-            false => lost(&path)?,
+            false => ended,
         },
     };
     let files = traced_files(&path)?;

@@ -101,7 +101,17 @@ pub(in crate::command) fn end_without_workload(path: &Path) -> Option<u64> {
 
 /// True if the workload of the run ended. `path` is a file of its directory.
 pub(super) fn has_ended_workload(path: &Path) -> bool {
-    summary(path).is_some_and(|summary| summary["exit_code"].is_number())
+    exit_code(path).is_some()
+}
+
+/// The exit code of the run's workload; `None` if it had not ended, or the run has no summary. `path` is a file of its directory.
+pub(super) fn exit_code(path: &Path) -> Option<i64> {
+    summary(path)?["exit_code"].as_i64()
+}
+
+/// True if a run directory has a summary. `path` is a file of it.
+pub(super) fn has_summary(path: &Path) -> bool {
+    summary(path).is_some()
 }
 
 /// The summary beside a file of a run directory.

@@ -278,6 +278,8 @@ fn mpi_error(directory: &Path, summary: &Value) -> Result<Option<String>> {
         stderr: read_input_text(directory.join("stderr")).ok(),
         missing: unrecorded(&path),
         lost: hang::lost(&path)?,
+        // The verdict on the run has its exit code.
+        end: None,
     };
     let (check, _) = belljar_analysis::check(&path, &run, None)?;
     let mut errors = check.findings.iter();
