@@ -229,9 +229,14 @@ fn requests_that_cannot_be_served_are_errors() {
     if !recorded(&dir) {
         return;
     }
-    let commands =
-        "monitor hash\ngoto \"rank 9, MPI_Recv\"\ngoto \"1 us\"\nprint $rip=1\nmonitor hash\n";
+    let commands = "monitor hash\ngoto \"rank 9, MPI_Recv\"\ngoto \"1 us\"\ngoto foo\ngoto\nmonitor hash\nprint $rip=1\n";
     let output = debugged(&dir, commands);
+    // A refused `goto` does not step.
+    let hashes = output.lines().filter(|line| line.starts_with("node 0: "));
+    let hashes: Vec<&str> = hashes.collect();
+    assert_eq!(hashes.len(), 2, "{output}");
+    assert_eq!(hashes[0], hashes[1], "{output}");
+    assert!(output.contains("\"foo\" is no position"), "{output}");
     assert!(
         output.contains("rank 9 has no MPI_Recv #1 in this run"),
         "{output}"

@@ -5,14 +5,27 @@ set schedule-multiple on
 set breakpoint pending on
 set remotetimeout 100000
 set sysroot FILES
-define goto
-  monitor goto $arg0
-  stepi
-end
-document goto
-Move to a position of the run, forwards or backwards.
-goto "rank 3, MPI_Recv #17", goto "1.5 ms", goto init, goto end, goto start;
-at a receive: goto send, back to the send of its message; goto receive, from the send. goto "send #2" of a call with several.
+python
+class Goto(gdb.Command):
+    """Move to a position of the run, forwards or backwards.
+goto rank 3, MPI_Recv #17; goto 1.5 ms; goto init; goto end; goto start;
+at a receive: goto send, back to the send of its message; goto receive, from the send. goto send #2 of a call with several."""
+
+    def __init__(self):
+        super().__init__("goto", gdb.COMMAND_RUNNING)
+
+    def invoke(self, text, from_tty):
+        try:
+            said = gdb.execute("monitor goto " + text, to_string=True)
+            if not said.startswith("the next stepi"):
+                print(said.strip())
+                return
+            gdb.execute("stepi", from_tty)
+        except gdb.error as error:
+            raise gdb.GdbError(str(error))
+
+
+Goto()
 end
 define hook-quit
   set pagination off
