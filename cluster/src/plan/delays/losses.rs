@@ -46,9 +46,9 @@ impl DelayPlan {
             start,
             frames,
         };
-        let is_same = |other: &FrameLoss| FrameLoss { frames, ..*other } == loss;
-        if self.losses.iter().any(is_same) {
-            let limits = "not that of another network.lose of the same nodes; raise its frames";
+        if self.losses.iter().any(|other| share_frames(other, &loss)) {
+            let limits =
+                "not among the frames of another network.lose of the same nodes; raise its frames";
             return match start {
                 LossStart::At(at) => fail("network.lose.at", at, limits),
                 LossStart::Frame(number) => fail("network.lose.frame", number, limits),
@@ -58,6 +58,18 @@ impl DelayPlan {
         self.losses.push(loss);
         Ok(())
     }
+}
+
+/// True if two losses of the same nodes begin at the same time, or name the same frames by number.
+fn share_frames(one: &FrameLoss, other: &FrameLoss) -> bool {
+    (one.from, one.to) == (other.from, other.to)
+        && match (one.start, other.start) {
+            (LossStart::Frame(first), LossStart::Frame(second)) => {
+                first < second.saturating_add(other.frames)
+                    && second < first.saturating_add(one.frames)
+            }
+            (first, second) => first == second,
+        }
 }
 
 /// The time before which a loss takes no frame.

@@ -107,6 +107,9 @@ fn losses_are_of_frames_from_a_time_or_a_number_on() {
     }
     let twice = plan(&(lose("frame = 1\nframes = 2") + &lose("frame = 1"))).unwrap_err();
     assert!(twice.starts_with("network.lose.frame is 1"), "{twice}");
+    let among = plan(&(lose("frame = 40\nframes = 3") + &lose("frame = 42"))).unwrap_err();
+    assert!(among.starts_with("network.lose.frame is 42"), "{among}");
+    assert!(plan(&(lose("frame = 40\nframes = 3") + &lose("frame = 43"))).is_ok());
     let to_itself = lose("frame = 1").replace("to = 1", "to = 2");
     let error = plan(&to_itself).unwrap_err();
     assert!(error.starts_with("network.lose.to is 2"), "{error}");
