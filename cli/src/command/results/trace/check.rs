@@ -12,7 +12,7 @@ use belljar_files::read_input_text;
 use clap::Args;
 
 use super::collected::{refuse, warn};
-use super::hang::{end_of_run, exit_code, has_ended_workload, has_summary, lost, unrecorded};
+use super::hang::{end_of_run, exit_code, has_ended_workload, is_of_run, lost, unrecorded};
 use super::sites::{names, traced_files};
 use super::{results, trace_file};
 
@@ -40,7 +40,7 @@ pub(in crate::command) fn check_run(trace: &Path, json: bool) -> Result<ExitCode
     refuse(&path, "a check of MPI use")?;
     let ended = lost(&path)?;
     let run = RunFacts {
-        end: has_summary(&path).then(|| JobEnd {
+        end: is_of_run(&path).then(|| JobEnd {
             exit_code: exit_code(&path),
             ended: ended.clone(),
         }),

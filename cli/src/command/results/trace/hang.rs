@@ -109,9 +109,10 @@ pub(super) fn exit_code(path: &Path) -> Option<i64> {
     summary(path)?["exit_code"].as_i64()
 }
 
-/// True if a run directory has a summary. `path` is a file of it.
-pub(super) fn has_summary(path: &Path) -> bool {
-    summary(path).is_some()
+/// True if a run directory has the summary of a run; imported traces have one without nodes. `path` is a file of it.
+pub(super) fn is_of_run(path: &Path) -> bool {
+    let summary = summary(path);
+    summary.is_some_and(|summary| summary["nodes"].as_array().is_some_and(|it| !it.is_empty()))
 }
 
 /// The summary beside a file of a run directory.
