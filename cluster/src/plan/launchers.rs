@@ -262,7 +262,7 @@ mod tests {
     fn images_with_open_mpi_5_have_its_launchers_variables() {
         let mut root = GuestRoot::default();
         let two = scenario("ranks-per-node = 2");
-        root.add("/usr/bin/prte", b"");
+        root.add("/usr/bin/prterun", b"");
         root.add("/usr/lib/x86_64-linux-gnu/libmpi.so.40", b"");
         let variables = environment(&root, false, &two, false);
         assert_eq!(variables["PRTE_MCA_plm_ssh_agent"], "belljar-rsh");
