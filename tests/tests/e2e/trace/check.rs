@@ -60,8 +60,11 @@ fn errors_of_mpi_use_are_named_with_both_sides() {
 /// Accesses of the program to buffers of operations in progress.
 const TOUCHED: &str = include_str!("touched.c");
 
+/// Kinds of findings, each with the ranks and the lines of its calls.
+type Found = Vec<(String, Vec<(u64, u64)>)>;
+
 /// The kinds of findings, with the lines of their calls.
-fn found(json: &str) -> Vec<(String, Vec<(u64, u64)>)> {
+fn found(json: &str) -> Found {
     let check: Value = serde_json::from_str(json).expect("this is JSON");
     let findings = check["findings"].as_array().expect("a list").clone();
     let one = |finding: &Value| {
@@ -185,7 +188,7 @@ fn ranks_without_finalize_and_failed_jobs_are_named() {
     if !compiled(&dir, "mpicc.mpich", "unfinished", UNFINISHED, &["-g"]) {
         return;
     }
-    let check = |how: &str| -> (Value, Vec<(String, Vec<(u64, u64)>)>) {
+    let check = |how: &str| -> (Value, Found) {
         let words = ["check-mpi", "--json", "-np", "2", "--limit", "3s"];
         let (json, error, code) = dir.call(&[&words[..], &["./unfinished", how]].concat());
         assert_eq!(code, Some(1), "{how}: {error}");
