@@ -228,7 +228,7 @@ impl Step<'_> {
 }
 
 /// The opcode of a datagram.
-fn datagram(with: With) -> Opcode {
+pub(crate) fn datagram(with: With) -> Opcode {
     Opcode {
         service: Service::Datagram,
         operation: Operation::Send {

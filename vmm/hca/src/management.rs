@@ -144,16 +144,23 @@ impl Step<'_> {
             self.core.counters.dropped += 1;
             return;
         }
+        let extensions = Extensions {
+            source: 0,
+            ..packet.extensions
+        };
+        let payload = self.answer_management(request);
+        self.reply(packet, extensions, payload);
+    }
+
+    /// Sends an answer to the pair that a request came from.
+    fn reply(&mut self, request: &Packet, extensions: Extensions, payload: Vec<u8>) {
         let answer = Packet {
-            to: packet.from,
+            to: request.from,
             from: self.config.identity.lid,
-            queue_pair: packet.extensions.source,
-            extensions: Extensions {
-                source: 0,
-                ..packet.extensions
-            },
-            payload: self.answer_management(request),
-            ..packet.clone()
+            queue_pair: request.extensions.source,
+            extensions,
+            payload,
+            ..request.clone()
         };
         let at = self.now + self.config.delays.answer;
         self.put_on_link(answer, at);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use belljar_verbs::{Extensions, Packet};
 use serde::{Deserialize, Serialize};
 
-use super::{GET, MAD, MANAGER, PARTITION, SET};
+use super::{GET, MAD, MANAGER, PARTITION, SET, UNSUPPORTED_ATTRIBUTE, UNSUPPORTED_METHOD};
 use crate::Step;
 use crate::fields::{put, u8_at, u16_at, u64_at};
 
@@ -25,8 +25,6 @@ const RECORD: usize = 56;
 const INVALID: u16 = 0x0200;
 const NO_RECORDS: u16 = 0x0300;
 const NO_RESOURCES: u16 = 0x0100;
-const UNSUPPORTED_METHOD: u16 = 0x0008;
-const UNSUPPORTED_ATTRIBUTE: u16 = 0x000c;
 /// The queue key of pair 1.
 const PAIR_KEY: u32 = 0x8001_0000;
 /// Maximum number of groups.
@@ -118,20 +116,12 @@ impl Step<'_> {
             }
             Err(status) => put(&mut answer, 4, &status.to_be_bytes()),
         }
-        let answer = Packet {
-            to: packet.from,
-            from: self.config.identity.lid,
-            queue_pair: packet.extensions.source,
-            extensions: Extensions {
-                source: 1,
-                queue_key: PAIR_KEY,
-                ..packet.extensions
-            },
-            payload: answer,
-            ..packet.clone()
+        let extensions = Extensions {
+            source: 1,
+            queue_key: PAIR_KEY,
+            ..packet.extensions
         };
-        let at = self.now + self.config.delays.answer;
-        self.put_on_link(answer, at);
+        self.reply(packet, extensions, answer);
     }
 
     /// The local identifier of a port of the subnet.

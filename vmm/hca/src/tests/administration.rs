@@ -1,6 +1,7 @@
-use belljar_verbs::{Extensions, Opcode, Operation, Service, With};
+use belljar_verbs::{Extensions, With};
 
 use super::*;
+use crate::datagram::datagram;
 
 const GET: u8 = 1;
 const SET: u8 = 2;
@@ -38,14 +39,7 @@ fn ask(
     let packet = Packet {
         to: 1,
         from,
-        opcode: Opcode {
-            service: Service::Datagram,
-            operation: Operation::Send {
-                first: true,
-                last: true,
-                with: With::Nothing,
-            },
-        },
+        opcode: datagram(With::Nothing),
         partition: 0xffff,
         queue_pair: 1,
         extensions: Extensions {
