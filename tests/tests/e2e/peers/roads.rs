@@ -32,16 +32,29 @@ fn calls(dir: &Dir, out: &str) -> BTreeMap<Caller, Vec<String>> {
     let (dump, error, code) = dir.call(&["trace", "dump", "--json", out]);
     assert_eq!(code, Some(0), "{error}");
     let mut calls: BTreeMap<Caller, Vec<String>> = BTreeMap::new();
+    let mut waits: BTreeMap<Caller, Vec<Value>> = BTreeMap::new();
     for line in dump.lines() {
-        let event: Value = serde_json::from_str(line).expect("JSON");
-        let function = event["function"].as_str().expect("a name");
+        let mut event: Value = serde_json::from_str(line).expect("JSON");
+        let function = event["function"].as_str().expect("a name").to_owned();
         assert!(!event["exit"].is_null(), "{out}: did not return: {line}");
         if POLLS.iter().any(|poll| function.starts_with(poll)) {
             continue;
         }
         let number = |key: &str| event[key].as_u64().unwrap_or(u64::MAX);
         let caller = (number("job"), number("rank"), number("thread"));
-        calls.entry(caller).or_default().push(words(&event));
+        let calls = calls.entry(caller).or_default();
+        if function.starts_with("MPI_Wait") {
+            // The time at which a request completes determines which of consecutive waits reports it.
+            let completed = event["completed"].take();
+            let waits = waits.entry(caller).or_default();
+            waits.extend(completed.as_array().into_iter().flatten().cloned());
+        } else if let Some(waits) = waits.remove(&caller) {
+            calls.push(completions(&waits));
+        }
+        calls.push(words(&event));
+    }
+    for (caller, waits) in waits {
+        calls.entry(caller).or_default().push(completions(&waits));
     }
     for calls in calls.values_mut() {
         // Polls determine the sources of the receives after them: their order depends on time.
@@ -51,6 +64,14 @@ fn calls(dir: &Dir, out: &str) -> BTreeMap<Caller, Vec<String>> {
         }
     }
     calls
+}
+
+/// The requests that consecutive waits complete. The order and the status of each depend on the wait that completes it.
+fn completions(completed: &[Value]) -> String {
+    let parts = |request: &Value| ["request", "ending", "exact"].map(|key| request[key].to_string());
+    let mut parts: Vec<[String; 3]> = completed.iter().map(parts).collect();
+    parts.sort_unstable();
+    format!("completed by waits: {parts:?}")
 }
 
 /// The parts of a call that both methods record equally.
