@@ -17,6 +17,8 @@ pub(crate) mod pages;
 pub(crate) mod pool;
 /// A node's probes, and the pages that contain some.
 pub(crate) mod probed;
+/// Recent results of lookups.
+pub(crate) mod recent;
 /// Code that is translated relative to its page.
 pub(crate) mod relative;
 /// A lease of the store for one of a node's vCPUs.

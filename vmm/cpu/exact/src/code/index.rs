@@ -6,7 +6,7 @@ use belljar_translate::host::exit_stub::BlockId;
 
 use crate::code::form::Sought;
 
-/// Number of chains; a power of two.
+/// Number of chains at the beginning; a power of two. It doubles when there are as many blocks.
 const CHAINS: usize = 1 << 16;
 /// The end of a chain. Ids are stored plus one, so that fresh memory is a table of empty chains,
 /// and is not touched before use.
@@ -65,7 +65,7 @@ impl BlockIndex {
     /// The newest block under `key`, which is the hot one if there is one; for plain code, the
     /// other one.
     pub(crate) fn find(&self, key: Key, sought: Sought) -> Option<BlockEntry> {
-        let mut at = self.heads[chain_of(key, CHAINS)];
+        let mut at = self.heads[chain_of(key, self.heads.len())];
         while at != END {
             let line = &self.lines[at as usize - 1];
             if line.key == key && !(sought == Sought::Plain && line.hot) {
@@ -101,7 +101,11 @@ impl BlockIndex {
     }
 
     fn add_line(&mut self, line: IndexLine) -> BlockEntry {
-        let head = &mut self.heads[chain_of(line.key, CHAINS)];
+        if self.lines.len() == self.heads.len() {
+            self.double_chains();
+        }
+        let chains = self.heads.len();
+        let head = &mut self.heads[chain_of(line.key, chains)];
         self.lines.push(IndexLine {
             next: *head,
             ..line
@@ -109,6 +113,26 @@ impl BlockIndex {
         let at = self.lines.len() as u32;
         *head = at;
         self.found(at)
+    }
+
+    /// Doubles the number of chains: each becomes two with the same order.
+    fn double_chains(&mut self) {
+        let chains = self.heads.len();
+        self.heads.resize(2 * chains, END);
+        for chain in 0..chains {
+            let mut at = std::mem::replace(&mut self.heads[chain], END);
+            let mut last = [END; 2];
+            while at != END {
+                let line = &mut self.lines[at as usize - 1];
+                let behind = std::mem::replace(&mut line.next, END);
+                let to = chain_of(line.key, 2 * chains);
+                match std::mem::replace(&mut last[to / chains], at) {
+                    END => self.heads[to] = at,
+                    before => self.lines[before as usize - 1].next = at,
+                }
+                at = behind;
+            }
+        }
     }
 
     fn found(&self, at: u32) -> BlockEntry {
@@ -124,7 +148,7 @@ impl BlockIndex {
     /// Removes a block.
     pub(crate) fn remove(&mut self, id: BlockId) {
         let (wanted, line) = (id + 1, &self.lines[id as usize]);
-        let (chain, behind) = (chain_of(line.key, CHAINS), line.next);
+        let (chain, behind) = (chain_of(line.key, self.heads.len()), line.next);
         let mut at = self.heads[chain];
         if at == wanted {
             self.heads[chain] = behind;
@@ -137,6 +161,39 @@ impl BlockIndex {
                 return;
             }
             at = line.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An address of which many share a chain while there are few.
+    fn key(number: u32) -> Key {
+        (u64::from(number / 2) << 12, 0, 0)
+    }
+
+    #[test]
+    fn blocks_stay_found_when_there_are_more_chains() {
+        let mut index = BlockIndex::new();
+        let blocks = 2 * CHAINS as u32 + 1;
+        for number in 0..blocks {
+            let added = index.add_thunk(key(number), number.into(), 0);
+            assert_eq!(added.id, number);
+        }
+        assert_eq!(index.heads.len(), 4 * CHAINS);
+        // Two blocks have each key: the newer one is found, then the older one.
+        for number in (1..blocks).step_by(2) {
+            let newest = |index: &BlockIndex| {
+                let found = index.find(key(number), Sought::Best);
+                found.map(|found| found.entry)
+            };
+            assert_eq!(newest(&index), Some(number.into()));
+            index.remove(number);
+            assert_eq!(newest(&index), Some((number - 1).into()));
+            index.remove(number - 1);
+            assert_eq!(newest(&index), None);
         }
     }
 }

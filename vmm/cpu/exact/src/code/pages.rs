@@ -39,7 +39,7 @@ impl Page {
 }
 
 /// Number of cached lookups of pooled pages; a power of two.
-const RECENT: usize = 512;
+const RECENT: usize = 2048;
 
 /// A place of a pooled page: numbers of the page of RAM and of the linear page.
 type Place = (u64, u64);
@@ -51,8 +51,8 @@ type Recent = Cell<Option<(Place, PageId)>>;
 #[derive(Debug)]
 pub(crate) struct CodePages {
     pages: BTreeMap<u64, Page>,
-    /// A cache of results of [`pooled`](Self::pooled), indexed by the linear page; it is queried
-    /// whenever the jump caches lack a RIP.
+    /// A cache of results of [`pooled`](Self::pooled); it is queried whenever the jump caches lack a RIP. Both page
+    /// numbers index it: relative code is at linear page 0, and kernel code often has consecutive pages.
     recent: Box<[Recent]>,
 }
 
@@ -108,7 +108,7 @@ impl CodePages {
     /// The page of the pool whose code runs in the page around `physical` at `rip`.
     pub(crate) fn pooled(&self, physical: u64, rip: u64) -> Option<PageId> {
         let place = (physical / PAGE_SIZE, rip / PAGE_SIZE);
-        let recent = &self.recent[place.1 as usize % RECENT];
+        let recent = &self.recent[(place.0 ^ place.1) as usize % RECENT];
         if let Some((known, id)) = recent.get()
             && known == place
         {

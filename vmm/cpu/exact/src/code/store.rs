@@ -29,6 +29,7 @@ use crate::code::news::NewsLog;
 use crate::code::pages::CodePages;
 use crate::code::pool::Pool;
 use crate::code::probed::ProbedCode;
+use crate::code::recent::RecentResults;
 
 /// Use of a pool by a node.
 mod pooled;
@@ -56,6 +57,10 @@ pub(crate) struct Store {
     /// Number of times that everything was discarded.
     flushes: u64,
     index: BlockIndex,
+    /// Recently found code of paces at the ends of runs.
+    recent_blocks: RecentResults<BlockEntry>,
+    /// Recently found dead flags of plain blocks.
+    recent_dead_flags: RecentResults<u32>,
     /// The entry thunks of relative code, by their number.
     thunks: BlockIndex,
     /// The entry thunks that lead to the pool's blocks.
@@ -107,6 +112,8 @@ impl Store {
             departures: 0,
             flushes: 0,
             index: BlockIndex::new(),
+            recent_blocks: RecentResults::default(),
+            recent_dead_flags: RecentResults::default(),
             thunks: BlockIndex::new(),
             pool_thunks: BTreeMap::new(),
             slots: 0..0,
@@ -195,6 +202,7 @@ impl Store {
     /// a pool's numbers: it continues without the pool.
     pub(crate) fn forget_features(&mut self) {
         self.features.clear();
+        self.forget_recent();
         self.pool = None;
     }
 
@@ -214,8 +222,39 @@ impl Store {
         mode: Mode,
         sought: Sought,
     ) -> Option<BlockEntry> {
-        self.find_pooled(physical, rip, mode, sought)
-            .or_else(|| self.index.find((rip, physical, mode.bits()), sought))
+        let key = (rip, physical, mode.bits());
+        let search = || {
+            self.find_pooled(physical, rip, mode, sought)
+                .or_else(|| self.index.find(key, sought))
+        };
+        // Code of these paces has no hot form, which a later lookup would have to find.
+        match mode.pace {
+            Pace::Full => search(),
+            Pace::Slow | Pace::Piece(_) => self.recent_blocks.find(key, search),
+        }
+    }
+
+    /// The dead flags of the plain block for `rip` in `mode` at `physical`, if it exists and lies in one page.
+    pub(crate) fn dead_flags(&self, physical: u64, rip: u64, mode: Mode) -> Option<u32> {
+        let relative = self.relative_at(rip, mode);
+        let known = relative.and_then(|(rip, mode)| self.dead_flags_of(physical, rip, mode));
+        known.or_else(|| self.dead_flags_of(physical, rip, mode))
+    }
+
+    fn dead_flags_of(&self, physical: u64, rip: u64, mode: Mode) -> Option<u32> {
+        let key = (rip, physical, mode.bits());
+        self.recent_dead_flags.find(key, || {
+            let known = self.find(physical, rip, mode, Sought::Plain);
+            // The second page of another block may have been mapped anew.
+            let known = known.filter(|found| !found.crosses)?;
+            Some(self.block(known.id).dead_flags)
+        })
+    }
+
+    /// Discards recent results of lookups, after which blocks are gone.
+    fn forget_recent(&mut self) {
+        self.recent_blocks.change();
+        self.recent_dead_flags.change();
     }
 
     /// The node's own heat counters in use.
@@ -237,6 +276,7 @@ impl Store {
         self.blocks.clear();
         self.sites.clear();
         self.index = BlockIndex::new();
+        self.forget_recent();
         self.thunks = BlockIndex::new();
         self.pool_thunks.clear();
         self.slots.end = self.slots.start;
@@ -410,6 +450,7 @@ impl Store {
             self.lead(jump, jump.stub);
         }
         self.index.remove(id);
+        self.forget_recent();
         clean.extend(self.pages.remove(origin, id));
     }
 }

@@ -132,13 +132,18 @@ impl ExactVcpu {
         self.fetch_address(self.state.wrap_linear(next_page)) == Ok(second)
     }
 
-    pub(crate) fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
-        let user = self.state.is_user();
+    /// The physical address of code at `linear`, if it was fetched under the present translations.
+    fn known_fetch(&self, linear: u64) -> Option<u64> {
         let index = (linear >> 12) as usize % FETCHED;
-        let known = self.addresses.fetched[usize::from(user)][index];
-        if known.0 == linear >> 12 {
-            return Ok(known.1 | (linear % PAGE_SIZE));
+        let (page, physical) = self.addresses.fetched[usize::from(self.state.is_user())][index];
+        (page == linear >> 12).then_some(physical | (linear % PAGE_SIZE))
+    }
+
+    pub(crate) fn fetch_address(&mut self, linear: u64) -> Result<u64, Fault> {
+        if let Some(known) = self.known_fetch(linear) {
+            return Ok(known);
         }
+        let user = self.state.is_user();
         let request = TranslationRequest {
             access: Access::Fetch,
             user,
@@ -147,6 +152,7 @@ impl ExactVcpu {
         let mapping = map(&self.memory, &self.state.system, linear, request)?;
         self.note_mapping(linear, &mapping, request.access);
         let page = mapping.physical & !(PAGE_SIZE - 1);
+        let index = (linear >> 12) as usize % FETCHED;
         self.addresses.fetched[usize::from(user)][index] = (linear >> 12, page);
         Ok(mapping.physical)
     }
@@ -280,13 +286,13 @@ impl ExactVcpu {
             mark: false,
         };
         let linear = self.state.code_address(rip);
-        let Ok(physical) = translate(&self.memory, &self.state.system, linear, request) else {
+        let walk = || translate(&self.memory, &self.state.system, linear, request).ok();
+        let Some(physical) = self.known_fetch(linear).or_else(walk) else {
             return 0;
         };
         let mode = self.mode(Pace::Full);
-        let known = self.store.find_relative(rip, physical, mode, Sought::Plain);
-        if let Some(found) = known.or_else(|| self.store.find(physical, rip, mode, Sought::Plain)) {
-            return self.store.block(found.id).dead_flags;
+        if let Some(dead) = self.store.dead_flags(physical, rip, mode) {
+            return dead;
         }
         let mut bytes = [0u8; (MAX_INSTRUCTIONS + 1) * MAX_BYTES];
         let most = MAX_INSTRUCTIONS * MAX_BYTES;

@@ -24,7 +24,7 @@ pub(super) struct IndexedBlock {
 /// The end of a chain. Numbers are stored plus one.
 const END: u32 = 0;
 /// Number of chains; a power of two.
-const CHAINS: usize = 1 << 17;
+const CHAINS: usize = 1 << 19;
 
 struct PoolIndexLine {
     key: Key,
