@@ -7,12 +7,19 @@ use std::sync::Arc;
 
 use belljar_cpu::{PAGE_SIZE, Probes};
 
+use crate::code::recent::RecentResults;
+
+/// Number of pages without places that are kept for fast lookups.
+const RECENT_PLAIN: usize = 1024;
+
 /// The probes of a node, as a part of its code, which all of its vCPUs run.
 #[derive(Debug, Default)]
 pub(crate) struct ProbedCode {
     pub(crate) set: Option<Arc<Probes>>,
     /// Compared pages of users' code, and pages of a kernel's code with probes, by number, with their probes.
-    pub(crate) pages: BTreeMap<u64, Box<[(u16, u32)]>>,
+    pages: BTreeMap<u64, Box<[(u16, u32)]>>,
+    /// Compared pages without probes and breakpoints, by number.
+    plain: RecentResults<(), RECENT_PLAIN>,
     /// Return addresses of traced calls.
     pub(crate) returns: BTreeSet<u64>,
     /// A debugger's breakpoints: linear addresses, in all address spaces.
@@ -56,13 +63,38 @@ impl ProbedCode {
         (places.len() > before).then(|| places.into())
     }
 
+    /// The places of page number `page`, if it was compared.
+    pub(crate) fn places(&self, page: u64) -> Option<&[(u16, u32)]> {
+        self.pages.get(&page).map(|places| &**places)
+    }
+
+    /// Records the places of page number `page`, after a comparison or for breakpoints.
+    pub(crate) fn set_places(&mut self, page: u64, places: Box<[(u16, u32)]>) {
+        self.plain.change();
+        self.pages.insert(page, places);
+    }
+
+    /// True if the page around `physical` was compared and has no places.
+    pub(crate) fn is_plain(&self, physical: u64) -> bool {
+        let number = physical / PAGE_SIZE;
+        let compared = || self.places(number).filter(|places| places.is_empty());
+        self.breakpoints.is_empty()
+            && self
+                .plain
+                .find((number, 0, 0), || compared().map(|_| ()))
+                .is_some()
+    }
+
     /// Invalidates the comparison of page number `page`.
     pub(crate) fn forget(&mut self, page: u64) {
-        self.pages.remove(&page);
+        if self.pages.remove(&page).is_some() {
+            self.plain.change();
+        }
     }
 
     /// Invalidates the comparisons of all pages.
     pub(crate) fn forget_pages(&mut self) {
+        self.plain.change();
         self.pages.clear();
     }
 
@@ -94,5 +126,27 @@ impl ProbedCode {
         places[next..]
             .iter()
             .map(move |place| usize::from(place.0 - offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_plain_only_after_a_comparison_without_places() {
+        let mut probed = ProbedCode::default();
+        assert!(!probed.is_plain(0x5000));
+        probed.set_places(5, Box::new([]));
+        assert!(probed.is_plain(0x5000) && probed.is_plain(0x5fff));
+        assert!(!probed.is_plain(0x6000));
+        probed.set_places(5, Box::new([(8, 1)]));
+        assert!(!probed.is_plain(0x5000));
+        probed.set_places(5, Box::new([]));
+        probed.forget(5);
+        assert!(!probed.is_plain(0x5000));
+        probed.set_places(5, Box::new([]));
+        probed.breakpoints.insert(0x7000_5004);
+        assert!(!probed.is_plain(0x5000));
     }
 }

@@ -7,29 +7,26 @@ use std::cell::Cell;
 
 use crate::code::index::{Key, chain_of};
 
-/// Number of results; a power of two.
-const RESULTS: usize = 4096;
-
 /// A result: its key, and the number of changes that had been made before it.
 type Result<T> = Cell<Option<(Key, u64, T)>>;
 
-/// A direct-mapped table of results, valid until the next [`change`](Self::change).
+/// A direct-mapped table of `N` results, a power of two, valid until the next [`change`](Self::change).
 #[derive(Debug)]
-pub(crate) struct RecentResults<T: Copy> {
+pub(crate) struct RecentResults<T: Copy, const N: usize> {
     results: Box<[Result<T>]>,
     changes: u64,
 }
 
-impl<T: Copy> Default for RecentResults<T> {
+impl<T: Copy, const N: usize> Default for RecentResults<T, N> {
     fn default() -> Self {
         Self {
-            results: vec![Cell::new(None); RESULTS].into(),
+            results: vec![Cell::new(None); N].into(),
             changes: 0,
         }
     }
 }
 
-impl<T: Copy> RecentResults<T> {
+impl<T: Copy, const N: usize> RecentResults<T, N> {
     /// Discards all results.
     pub(crate) fn change(&mut self) {
         self.changes += 1;
@@ -38,7 +35,7 @@ impl<T: Copy> RecentResults<T> {
     /// The result for `key`, from `search` if it is not known. Only found results are kept.
     #[inline]
     pub(crate) fn find(&self, key: Key, search: impl FnOnce() -> Option<T>) -> Option<T> {
-        let place = &self.results[chain_of(key, RESULTS)];
+        let place = &self.results[chain_of(key, N)];
         if let Some((known, changes, result)) = place.get()
             && known == key
             && changes == self.changes
@@ -57,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_result_is_known_until_a_change() {
-        let mut recent = RecentResults::default();
+        let mut recent = RecentResults::<u32, 64>::default();
         let key = |rip: u64| (rip, 0x1000 + rip, 1);
         assert_eq!(recent.find(key(1), || None), None);
         assert_eq!(recent.find(key(1), || Some(5)), Some(5));
@@ -69,8 +66,8 @@ mod tests {
 
     #[test]
     fn keys_with_one_place_replace_each_other() {
-        let recent = RecentResults::default();
-        let place = |rip: u64| chain_of((rip, 0, 0), RESULTS);
+        let recent = RecentResults::<u32, 64>::default();
+        let place = |rip: u64| chain_of((rip, 0, 0), 64);
         let other = (2..).find(|&rip| place(rip) == place(1)).unwrap_or(0);
         assert_eq!(recent.find((1, 0, 0), || Some(1)), Some(1));
         assert_eq!(recent.find((other, 0, 0), || Some(2)), Some(2));

@@ -37,6 +37,8 @@ mod pooled;
 mod thunks;
 /// Bytes of code per exit stub, as a bound on memory.
 const BYTES_PER_SITE: usize = 64;
+/// Number of recent lookups of a kind that are kept.
+const RECENT_LOOKUPS: usize = 4096;
 /// The smallest code memory: enough for some blocks of any size.
 const LEAST_BYTES: usize = 8 * BLOCK_ROOM;
 
@@ -58,9 +60,9 @@ pub(crate) struct Store {
     flushes: u64,
     index: BlockIndex,
     /// Recently found code of paces at the ends of runs.
-    recent_blocks: RecentResults<BlockEntry>,
+    recent_blocks: RecentResults<BlockEntry, RECENT_LOOKUPS>,
     /// Recently found dead flags of plain blocks.
-    recent_dead_flags: RecentResults<u32>,
+    recent_dead_flags: RecentResults<u32, RECENT_LOOKUPS>,
     /// The entry thunks of relative code, by their number.
     thunks: BlockIndex,
     /// The entry thunks that lead to the pool's blocks.

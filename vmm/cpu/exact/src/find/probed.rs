@@ -75,6 +75,13 @@ impl ExactVcpu {
             return None;
         }
         let physical = self.fetch_address(rip).ok()?;
+        if is_user && self.memory.is_watched(physical) && self.store.probed.is_plain(physical) {
+            let watched = self.is_watched_return(rip);
+            return watched.then_some(Hit {
+                probe: None,
+                watched,
+            });
+        }
         match is_user {
             true => self.compare_page(physical),
             false => self.note_kernel_page(physical, rip & !(PAGE_SIZE - 1)),
@@ -101,7 +108,7 @@ impl ExactVcpu {
         self.forget_code(start, PAGE_SIZE);
         self.watch_page(start);
         self.keep_page_apart(start);
-        self.store.probed.pages.insert(number, places);
+        self.store.probed.set_places(number, places);
     }
 
     /// True if a call in the present mode, user or kernel, is to return to `rip`, or if a breakpoint is there.
@@ -119,15 +126,15 @@ impl ExactVcpu {
         let places = set.kernel_places(page);
         let number = physical / PAGE_SIZE;
         let watched = self.memory.is_watched(physical);
-        let known = self.store.probed.pages.get(&number);
-        if places.is_empty() || watched && known.is_some_and(|known| **known == *places) {
+        let known = self.store.probed.places(number);
+        if places.is_empty() || watched && known.is_some_and(|known| *known == *places) {
             return;
         }
         if !watched {
             self.watch_page(physical);
         }
         self.keep_page_apart(physical);
-        self.store.probed.pages.insert(number, places.into());
+        self.store.probed.set_places(number, places.into());
     }
 
     /// Excludes code of the page around `physical`, which contains probes, from the pool.
@@ -141,7 +148,7 @@ impl ExactVcpu {
     fn compare_page(&mut self, physical: u64) {
         let number = physical / PAGE_SIZE;
         let watched = self.memory.is_watched(physical);
-        if watched && self.store.probed.pages.contains_key(&number) {
+        if watched && self.store.probed.places(number).is_some() {
             return;
         }
         let Some(set) = self.store.probed.set.clone() else {
@@ -155,7 +162,7 @@ impl ExactVcpu {
         if !places.is_empty() {
             self.keep_page_apart(physical);
         }
-        self.store.probed.pages.insert(number, places.into());
+        self.store.probed.set_places(number, places.into());
     }
 
     /// The block at `rip` and `physical` of at most `limit` instructions, if it reaches a probe in its page, before which it ends. `bytes`
