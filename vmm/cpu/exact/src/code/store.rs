@@ -23,22 +23,22 @@ use belljar_translate::host::shared::{Character, SharedCode};
 use belljar_translate::host::stubs;
 
 use crate::code::branch_profile::BranchProfile;
-use crate::code::form::{Form, Sought};
+use crate::code::form::Form;
 use crate::code::index::{BlockEntry, BlockIndex};
 use crate::code::news::NewsLog;
 use crate::code::pages::CodePages;
 use crate::code::pool::Pool;
 use crate::code::probed::ProbedCode;
-use crate::code::recent::RecentResults;
+use lookups::RecentLookups;
 
+/// Lookups of blocks.
+mod lookups;
 /// Use of a pool by a node.
 mod pooled;
 /// Entry thunks of code that is relative to its page.
 mod thunks;
 /// Bytes of code per exit stub, as a bound on memory.
 const BYTES_PER_SITE: usize = 64;
-/// Number of recent lookups of a kind that are kept.
-const RECENT_LOOKUPS: usize = 4096;
 /// The smallest code memory: enough for some blocks of any size.
 const LEAST_BYTES: usize = 8 * BLOCK_ROOM;
 
@@ -59,10 +59,7 @@ pub(crate) struct Store {
     /// Number of times that everything was discarded.
     flushes: u64,
     index: BlockIndex,
-    /// Recently found code of paces at the ends of runs.
-    recent_blocks: RecentResults<BlockEntry, RECENT_LOOKUPS>,
-    /// Recently found dead flags of plain blocks.
-    recent_dead_flags: RecentResults<u32, RECENT_LOOKUPS>,
+    recent: RecentLookups,
     /// The entry thunks of relative code, by their number.
     thunks: BlockIndex,
     /// The entry thunks that lead to the pool's blocks.
@@ -114,8 +111,7 @@ impl Store {
             departures: 0,
             flushes: 0,
             index: BlockIndex::new(),
-            recent_blocks: RecentResults::default(),
-            recent_dead_flags: RecentResults::default(),
+            recent: RecentLookups::default(),
             thunks: BlockIndex::new(),
             pool_thunks: BTreeMap::new(),
             slots: 0..0,
@@ -204,7 +200,7 @@ impl Store {
     /// a pool's numbers: it continues without the pool.
     pub(crate) fn forget_features(&mut self) {
         self.features.clear();
-        self.forget_recent();
+        self.recent.forget();
         self.pool = None;
     }
 
@@ -214,49 +210,6 @@ impl Store {
         let from = Scattered::origin(block.mode, block.origin);
         let each = instructions.into_iter().map(|rip| rip.wrapping_add(from));
         self.scattered.extend(each);
-    }
-
-    /// The block for `rip` in `mode` whose first byte is at `physical`, of the `sought` form.
-    pub(crate) fn find(
-        &self,
-        physical: u64,
-        rip: u64,
-        mode: Mode,
-        sought: Sought,
-    ) -> Option<BlockEntry> {
-        let key = (rip, physical, mode.bits());
-        let search = || {
-            self.find_pooled(physical, rip, mode, sought)
-                .or_else(|| self.index.find(key, sought))
-        };
-        // Code of these paces has no hot form, which a later lookup would have to find.
-        match mode.pace {
-            Pace::Full => search(),
-            Pace::Slow | Pace::Piece(_) => self.recent_blocks.find(key, search),
-        }
-    }
-
-    /// The dead flags of the plain block for `rip` in `mode` at `physical`, if it exists and lies in one page.
-    pub(crate) fn dead_flags(&self, physical: u64, rip: u64, mode: Mode) -> Option<u32> {
-        let relative = self.relative_at(rip, mode);
-        let known = relative.and_then(|(rip, mode)| self.dead_flags_of(physical, rip, mode));
-        known.or_else(|| self.dead_flags_of(physical, rip, mode))
-    }
-
-    fn dead_flags_of(&self, physical: u64, rip: u64, mode: Mode) -> Option<u32> {
-        let key = (rip, physical, mode.bits());
-        self.recent_dead_flags.find(key, || {
-            let known = self.find(physical, rip, mode, Sought::Plain);
-            // The second page of another block may have been mapped anew.
-            let known = known.filter(|found| !found.crosses)?;
-            Some(self.block(known.id).dead_flags)
-        })
-    }
-
-    /// Discards recent results of lookups, after which blocks are gone.
-    fn forget_recent(&mut self) {
-        self.recent_blocks.change();
-        self.recent_dead_flags.change();
     }
 
     /// The node's own heat counters in use.
@@ -278,7 +231,7 @@ impl Store {
         self.blocks.clear();
         self.sites.clear();
         self.index = BlockIndex::new();
-        self.forget_recent();
+        self.recent.forget();
         self.thunks = BlockIndex::new();
         self.pool_thunks.clear();
         self.slots.end = self.slots.start;
@@ -452,7 +405,7 @@ impl Store {
             self.lead(jump, jump.stub);
         }
         self.index.remove(id);
-        self.forget_recent();
+        self.recent.forget();
         clean.extend(self.pages.remove(origin, id));
     }
 }

@@ -48,7 +48,7 @@ impl Store {
     pub(crate) fn share(&mut self, physical: u64, rip: u64, bytes: &PageBytes) -> bool {
         let page = self.pool().page_of(bytes, rip);
         self.pages.share(physical, rip, page);
-        self.forget_recent();
+        self.recent.forget();
         page.is_some()
     }
 
@@ -73,7 +73,7 @@ impl Store {
     /// caches.
     pub(crate) fn leave(&mut self, physical: u64, own: bool) -> bool {
         self.departures += 1;
-        self.forget_recent();
+        self.recent.forget();
         self.close_thunks(physical);
         self.pages.leave(physical, own)
     }
