@@ -4,10 +4,12 @@
 //! the network, and `parts` the cards.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use belljar_congestion::CongestionControl;
 use belljar_fabric::{Routes, Routing, RoutingError, Topology};
 use belljar_lossless::{CardDelays, Flow, Lossless};
-use belljar_sim::Span;
+use belljar_sim::{Seed, Span};
 use belljar_vmm::{CardIdentity, Delays, HcaConfig, InfinibandConfig, Speed};
 
 use super::network::{build_shape, error::NetworkError};
@@ -16,6 +18,8 @@ use crate::plan::images::ImagePlan;
 use crate::scenario::engine::Engine;
 use crate::scenario::{Infiniband, RoutingName, Scenario, SpeedName};
 
+/// Congestion control.
+mod congestion;
 /// Drivers on the run disk.
 pub(super) mod drivers;
 /// Buffers and virtual lanes.
@@ -39,6 +43,8 @@ pub struct InfinibandPlan {
     pub delays: Delays,
     /// Buffers and virtual lanes.
     pub flow: Flow,
+    /// Congestion control of switches and cards.
+    congestion: Option<Arc<CongestionControl>>,
     /// True if nodes have an interface of IP over InfiniBand.
     pub ipoib: bool,
     speed: SpeedName,
@@ -108,15 +114,18 @@ impl InfinibandPlan {
             });
         }
         let (flow, warnings) = flow::resolve(table, &topology, &routes)?;
+        let seed = Seed(scenario.seed);
+        let congestion = congestion::resolve(&table.congestion, flow.buffer, seed)?;
         let mut plan = Self {
             lookahead: Span::MAX,
             words: format!(
-                "{:?} {}, {} of cable, {} a switch, {}{}",
+                "{:?} {}, {} of cable, {} a switch, {}{}{}",
                 table.speed,
                 shape.topology,
                 table.cable.0,
                 shape.switch_latency.0,
                 flow::words(flow),
+                congestion::words(congestion.as_deref()),
                 if table.ipoib {
                     ", IP over InfiniBand"
                 } else {
@@ -124,6 +133,7 @@ impl InfinibandPlan {
                 }
             ),
             ipoib: table.ipoib,
+            congestion,
             flow,
             warnings,
             topology,
@@ -152,6 +162,11 @@ impl InfinibandPlan {
         Ok(())
     }
 
+    /// True if switches and cards have congestion control.
+    pub fn has_congestion_control(&self) -> bool {
+        self.congestion.is_some()
+    }
+
     /// The line of a plan about it.
     pub(super) fn line(&self) -> String {
         format!("infiniband {}\n", self.words)
@@ -167,7 +182,8 @@ impl InfinibandPlan {
             after: self.delays.receive,
             bus: self.delays.bus,
         };
-        Lossless::new(self.topology.clone(), &self.routes, delays, self.flow)
+        let network = Lossless::new(self.topology.clone(), &self.routes, delays, self.flow)?;
+        Ok(network.with_control(self.congestion.clone()))
     }
 
     /// The card of node `index`.
@@ -187,6 +203,7 @@ impl InfinibandPlan {
             card: HcaConfig {
                 identity,
                 delays: self.delays,
+                congestion: self.congestion.clone(),
             },
             link: self.speed.express(),
         }

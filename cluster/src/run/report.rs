@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use belljar_tracer::NodeTracer;
-use belljar_vmm::{HcaCounters, Node};
+use belljar_vmm::{HcaCounters, Node, PairCongestion};
 use serde::{Deserialize, Serialize};
 
 use crate::run::polls;
@@ -121,10 +121,41 @@ pub struct CardSummary {
     pub retries: u64,
     /// Acknowledgements that did not come in time.
     pub timeouts: u64,
+    /// Congestion control, if queue pairs met congestion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<CongestionSummary>,
+}
+
+/// Congestion control of a card: sums over its queue pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CongestionSummary {
+    /// Marked packets received.
+    pub marked: u64,
+    /// Notifications sent to senders.
+    pub notifications_sent: u64,
+    /// Notifications received.
+    pub notifications_received: u64,
+    /// Time for which packets waited for the delays of their queue pairs, in picoseconds.
+    pub delay_ps: u64,
+}
+
+impl CongestionSummary {
+    fn of(pairs: &[(u32, PairCongestion)]) -> Option<Self> {
+        let sum = |field: fn(&PairCongestion) -> u64| {
+            let fields = pairs.iter().map(|(_, pair)| field(pair));
+            fields.fold(0, u64::saturating_add)
+        };
+        (!pairs.is_empty()).then(|| Self {
+            marked: sum(|pair| pair.marked),
+            notifications_sent: sum(|pair| pair.notifications_sent),
+            notifications_received: sum(|pair| pair.notifications_received),
+            delay_ps: sum(|pair| pair.delay_ps),
+        })
+    }
 }
 
 impl CardSummary {
-    fn of(counters: HcaCounters) -> Self {
+    fn of(counters: HcaCounters, pairs: &[(u32, PairCongestion)]) -> Self {
         Self {
             doorbells: counters.doorbells,
             completions: counters.completions,
@@ -135,6 +166,7 @@ impl CardSummary {
             receiver_not_ready: counters.not_ready,
             retries: counters.retries,
             timeouts: counters.timeouts,
+            congestion: CongestionSummary::of(pairs),
         }
     }
 }
@@ -200,6 +232,7 @@ pub struct NodeReport {
     frames_sent: u64,
     frames_dropped: u64,
     card: Option<HcaCounters>,
+    congestion: Vec<(u32, PairCongestion)>,
     time: Option<TimeSummary>,
     processor_time: Option<ProcessorTime>,
     noise: Option<NoiseSummary>,
@@ -229,6 +262,7 @@ impl NodeReport {
             frames_sent: runner.sent,
             frames_dropped: runner.node().net_counters().dropped,
             card: runner.node().card_counters(),
+            congestion: runner.node().card_congestion(),
             time: TimeSummary::of(runner.node()),
             processor_time: ProcessorTime::of(runner.node()),
             noise: NoiseSummary::of(runner.node()),
@@ -265,6 +299,11 @@ impl NodeReport {
         self.card
     }
 
+    /// Figures of its card's congestion control, by the number of the queue pair.
+    pub fn congestion(&self) -> &[(u32, PairCongestion)] {
+        &self.congestion
+    }
+
     pub(super) fn polls(&self) -> &BTreeMap<String, u64> {
         &self.polls
     }
@@ -278,7 +317,9 @@ impl NodeReport {
             instructions: self.instructions,
             frames_sent: self.frames_sent,
             frames_dropped: self.frames_dropped,
-            infiniband: self.card.map(CardSummary::of),
+            infiniband: self
+                .card
+                .map(|card| CardSummary::of(card, &self.congestion)),
             time: self.time,
             processor_time: self.processor_time,
             noise: self.noise,

@@ -61,7 +61,7 @@ impl TableState {
             .unwrap_or(u16::MAX)
             .max(settings.least)
             .min(settings.last());
-        self.periods = periods;
+        self.periods = self.periods.max(periods);
     }
 
     pub(crate) fn notify(&mut self, settings: &TableSettings, now: Time) {

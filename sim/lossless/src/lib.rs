@@ -267,6 +267,11 @@ impl<P: Parcel> Lossless<P> {
         Self { control, ..self }
     }
 
+    /// True if it has congestion control.
+    pub fn has_control(&self) -> bool {
+        self.control.is_some()
+    }
+
     /// Its topology.
     pub fn topology(&self) -> &Topology {
         &self.topology
