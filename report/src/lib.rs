@@ -98,6 +98,29 @@ pub struct SummaryNode {
     pub node: u32,
     /// Its group, if nodes differ.
     pub group: Option<String>,
+    /// Its InfiniBand card, if it has one.
+    #[serde(skip_serializing)]
+    pub infiniband: Option<CardTotal>,
+}
+
+/// Totals of a node's InfiniBand card.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CardTotal {
+    /// Congestion control, if queue pairs met congestion.
+    pub congestion: Option<CongestionTotal>,
+}
+
+/// Totals of a card's congestion control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CongestionTotal {
+    /// Marked packets received.
+    pub marked: u64,
+    /// Notifications received.
+    pub notifications_received: u64,
+    /// Time for which packets waited for the delays of their queue pairs, in picoseconds.
+    pub delay_ps: u64,
 }
 
 /// The contents of `summary.json` that a report needs.
@@ -118,6 +141,25 @@ pub struct Summary {
     pub links: Vec<LinkTotal>,
     /// Warnings about the results.
     pub warnings: Vec<String>,
+}
+
+impl Summary {
+    /// Totals of congestion control over all nodes; `None` if no queue pair met congestion.
+    pub fn congestion(&self) -> Option<CongestionTotal> {
+        let cards = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.infiniband.as_ref());
+        cards
+            .filter_map(|card| card.congestion)
+            .reduce(|sum, card| CongestionTotal {
+                marked: sum.marked.saturating_add(card.marked),
+                notifications_received: sum
+                    .notifications_received
+                    .saturating_add(card.notifications_received),
+                delay_ps: sum.delay_ps.saturating_add(card.delay_ps),
+            })
+    }
 }
 
 /// An output of a run, or the end of it.

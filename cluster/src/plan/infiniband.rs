@@ -29,6 +29,8 @@ mod flow;
 const MOST_NODES: u32 = 0xbfff;
 /// The prefix of the cards' GUIDs: a locally administered identifier.
 const GUID_PREFIX: u64 = 0x0262_6a00_0000_0000;
+/// The least rate of a link, in bits per second.
+const LEAST_RATE: u64 = 1_000_000;
 /// The longest delay of a card.
 const LONGEST_DELAY: Span = Span::from_ms(1);
 
@@ -97,6 +99,7 @@ impl InfinibandPlan {
             bus: table.speed.bus(),
         };
         check_delays(&delays, table.cable.0)?;
+        check_bandwidths(table)?;
         let shape = table.shape();
         let routing = routing(table)?;
         let nodes = scenario.nodes.count();
@@ -259,6 +262,25 @@ fn routing(table: &Infiniband) -> Result<Routing, PlanError> {
             value: RoutingName(other).to_string(),
             limits: "shortest, d-mod-k, s-mod-k, random, or adaptive in trees",
         }),
+    }
+}
+
+/// Refuses links on which one packet takes longer than any timer.
+fn check_bandwidths(table: &Infiniband) -> Result<(), PlanError> {
+    let named = [
+        ("infiniband.bandwidth", table.bandwidth),
+        ("infiniband.uplink-bandwidth", table.uplink_bandwidth),
+    ];
+    let given = named
+        .into_iter()
+        .filter_map(|(key, rate)| Some((key, rate?)));
+    match given.into_iter().find(|(_, rate)| rate.0 < LEAST_RATE) {
+        Some((key, rate)) => Err(PlanError::Range {
+            key,
+            value: rate.to_string(),
+            limits: "1 Mb/s or more, at which the largest packet takes 33 ms",
+        }),
+        None => Ok(()),
     }
 }
 

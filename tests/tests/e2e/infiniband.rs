@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
+/// Congestion control.
+mod congestion;
+
 const RECIPE: &str = "bookworm-infiniband";
 
 /// Nodes with cards that run a script.
@@ -292,6 +295,18 @@ fn what_cannot_be_is_refused_by_name() {
         (
             &format!("{edr}card.send = \"2 ms\""),
             "infiniband.card.send",
+        ),
+        (
+            &format!("{edr}bandwidth = \"1 b/s\""),
+            "infiniband.bandwidth = 1 b/s",
+        ),
+        (
+            &format!("{edr}congestion = {{ control = \"iba\", threshold = 0 }}"),
+            "infiniband.congestion.threshold",
+        ),
+        (
+            &format!("{edr}congestion = {{ control = \"dcqcn\", kmin = \"1 MB\" }}"),
+            "infiniband.congestion.kmax",
         ),
         (&format!("{edr}routing = \"ecmp\""), "infiniband.routing"),
         (&format!("{edr}ports = 4"), "infiniband"),

@@ -49,8 +49,16 @@ pub(super) fn warnings(
     overrides: &[String],
 ) -> Result<Vec<String>> {
     let traced = job.scenario(&[])?;
-    let of_network = job.infiniband(wanted)?.map(|plan| plan.warnings);
-    let mut warnings = of_network.unwrap_or_default();
+    let plan = job.infiniband(wanted)?;
+    let has_control = plan
+        .as_ref()
+        .is_some_and(InfinibandPlan::has_congestion_control);
+    let mut warnings = plan.map(|plan| plan.warnings).unwrap_or_default();
+    if has_control {
+        warnings.push(
+            "replays have no congestion control: infiniband.congestion has no effect, and messages of congested links are uncertain".to_owned(),
+        );
+    }
     let had = traced.infiniband.is_some();
     let has = wanted.infiniband.is_some();
     if had != has {
