@@ -298,7 +298,7 @@ fn what_cannot_be_is_refused_by_name() {
         ),
         (
             &format!("{edr}bandwidth = \"1 b/s\""),
-            "infiniband.bandwidth = 1 b/s",
+            "infiniband.bandwidth is 0.000000001 Gb/s; it must be 1 Mb/s or more",
         ),
         (
             &format!("{edr}congestion = {{ control = \"iba\", threshold = 0 }}"),

@@ -29,7 +29,7 @@ const FRAME: [u64; 2] = [1_538, 1_448];
 const RENDEZVOUS: [u64; 2] = [165_600, 29_984];
 
 /// The size from which on a message is read by its receiver's card.
-pub(super) fn rendezvous(scenario: &Scenario) -> u64 {
+pub(in crate::command) fn rendezvous(scenario: &Scenario) -> u64 {
     let speed = scenario.infiniband.as_ref().map(|table| table.speed);
     let [fdr, later] = RENDEZVOUS;
     if speed == Some(SpeedName::Fdr) {
@@ -95,7 +95,7 @@ fn keys_of_ethernet(overrides: &[String]) -> Option<String> {
 }
 
 /// The network of a plan in this model.
-pub(super) fn network(plan: &InfinibandPlan, model: Model) -> NetworkModel {
+pub(in crate::command) fn network(plan: &InfinibandPlan, model: Model) -> NetworkModel {
     let delays = plan.delays;
     let cards = delays.send + delays.receive;
     let topology = plan.topology.clone();
