@@ -4,6 +4,8 @@
 //! script that unpacks and draws it, and the style. Data of a run is never HTML. Missing data of a run is `None`, and its section says how to get it. This
 //! crate depends neither on guests nor on the command line. Used by `belljar report`.
 
+/// Congestion control of cards.
+mod congestion;
 /// Stacks of a profile as a tree.
 mod flame;
 /// Loads of links over time.
@@ -19,6 +21,7 @@ mod timeline;
 /// The verdict on a run's bounds.
 mod verdict;
 
+pub use congestion::{CardTotal, CongestionTotal};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -103,26 +106,6 @@ pub struct SummaryNode {
     pub infiniband: Option<CardTotal>,
 }
 
-/// Totals of a node's InfiniBand card.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CardTotal {
-    /// Congestion control, if queue pairs met congestion.
-    pub congestion: Option<CongestionTotal>,
-}
-
-/// Totals of a card's congestion control.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CongestionTotal {
-    /// Marked packets received.
-    pub marked: u64,
-    /// Notifications received.
-    pub notifications_received: u64,
-    /// Time for which packets waited for the delays of their queue pairs, in picoseconds.
-    pub delay_ps: u64,
-}
-
 /// The contents of `summary.json` that a report needs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -141,25 +124,6 @@ pub struct Summary {
     pub links: Vec<LinkTotal>,
     /// Warnings about the results.
     pub warnings: Vec<String>,
-}
-
-impl Summary {
-    /// Totals of congestion control over all nodes; `None` if no queue pair met congestion.
-    pub fn congestion(&self) -> Option<CongestionTotal> {
-        let cards = self
-            .nodes
-            .iter()
-            .filter_map(|node| node.infiniband.as_ref());
-        cards
-            .filter_map(|card| card.congestion)
-            .reduce(|sum, card| CongestionTotal {
-                marked: sum.marked.saturating_add(card.marked),
-                notifications_received: sum
-                    .notifications_received
-                    .saturating_add(card.notifications_received),
-                delay_ps: sum.delay_ps.saturating_add(card.delay_ps),
-            })
-    }
 }
 
 /// An output of a run, or the end of it.

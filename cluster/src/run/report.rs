@@ -12,9 +12,12 @@ use serde::{Deserialize, Serialize};
 use crate::run::polls;
 use crate::run::runner::Runner;
 
+/// Congestion control of cards.
+mod congestion;
 /// Kills that met no process.
 mod missed_kills;
 
+pub use congestion::CongestionSummary;
 pub use missed_kills::MissedKill;
 
 /// Time of a node's processors by its use, in cycles of their clock.
@@ -124,34 +127,6 @@ pub struct CardSummary {
     /// Congestion control, if queue pairs met congestion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionSummary>,
-}
-
-/// Congestion control of a card: sums over its queue pairs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CongestionSummary {
-    /// Marked packets received.
-    pub marked: u64,
-    /// Notifications sent to senders.
-    pub notifications_sent: u64,
-    /// Notifications received.
-    pub notifications_received: u64,
-    /// Time for which packets waited for the delays of their queue pairs, in picoseconds.
-    pub delay_ps: u64,
-}
-
-impl CongestionSummary {
-    fn of(pairs: &[(u32, PairCongestion)]) -> Option<Self> {
-        let sum = |field: fn(&PairCongestion) -> u64| {
-            let fields = pairs.iter().map(|(_, pair)| field(pair));
-            fields.fold(0, u64::saturating_add)
-        };
-        (!pairs.is_empty()).then(|| Self {
-            marked: sum(|pair| pair.marked),
-            notifications_sent: sum(|pair| pair.notifications_sent),
-            notifications_received: sum(|pair| pair.notifications_received),
-            delay_ps: sum(|pair| pair.delay_ps),
-        })
-    }
 }
 
 impl CardSummary {

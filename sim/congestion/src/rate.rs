@@ -68,7 +68,7 @@ impl RateState {
         self.catch_up(settings, now, line);
         self.target = self.rate;
         // rate * (1 - alpha / 2)
-        let cut = u128::from(self.rate) * u128::from(self.alpha) >> 33;
+        let cut = (u128::from(self.rate) * u128::from(self.alpha)) >> 33;
         let cut = u64::try_from(cut).unwrap_or(self.rate);
         self.rate = (self.rate - cut.min(self.rate)).max(settings.least.min(line));
         self.alpha = (self.faded(settings) + settings.gain).min(ONE);

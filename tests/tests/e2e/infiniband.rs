@@ -226,6 +226,35 @@ fn replays_take_the_network_of_the_cards(dir: &Dir) {
         warned.contains("return too late for its full rate"),
         "{warned}"
     );
+    machines_have_cards(dir);
+}
+
+/// Two jobs of the run on a simulated machine with cards: as in the trace, and with longer cables.
+fn machines_have_cards(dir: &Dir) {
+    let mix = |network: &str, model: &str| {
+        format!(
+            "name = \"mix\"\nhosts = 4\nlevel = \"message\"\nmodel = {model}\n{network}\n[[jobs]]\nname = \"a\"\ncount = 2\ntraffic = {{ trace = \"whole\" }}\n"
+        )
+    };
+    let stretches = |network: &str| -> Vec<f64> {
+        dir.write("cards.toml", &mix(network, "[\"flow\", \"packet\"]"));
+        let (told, error, code) = dir.call(&["simulate", "cards.toml", "--json"]);
+        assert_eq!(code, Some(0), "{error}");
+        let rows: Value = serde_json::from_str(&told).expect("this is JSON");
+        let rows = rows.as_array().expect("rows").iter();
+        let stretch = |row: &Value| row["mean_stretch"].as_f64().expect("a number");
+        rows.map(stretch).collect()
+    };
+    for stretch in stretches("infiniband = { speed = \"EDR\" }") {
+        assert!((0.99..1.01).contains(&stretch), "{stretch}");
+    }
+    for stretch in stretches("infiniband = { speed = \"EDR\", cable = \"1 ms\" }") {
+        assert!(stretch > 1.5, "{stretch}");
+    }
+    dir.write("cards.toml", &mix("network = {}", "\"packet\""));
+    let (_, error, code) = dir.call(&["simulate", "cards.toml"]);
+    assert_ne!(code, Some(0));
+    assert!(error.contains("its nodes had InfiniBand cards"), "{error}");
 }
 
 /// Each rank sends to the second next in a ring. The first packets of all occupy all buffers, and each needs the next one.

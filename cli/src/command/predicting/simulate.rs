@@ -179,17 +179,6 @@ fn described(error: anyhow::Error, path: &Path, values: &[(String, String)]) -> 
     }
 }
 
-/// Warnings about the network of cards.
-fn of_cards(cards: &InfinibandPlan) -> Vec<String> {
-    let mut warnings = cards.warnings.clone();
-    if cards.has_congestion_control() {
-        warnings.push(
-            "simulated machines have no congestion control: infiniband.congestion has no effect, and messages of congested links are uncertain".to_owned(),
-        );
-    }
-    warnings
-}
-
 /// Warnings by network: combinations share networks.
 #[derive(Default)]
 struct NetworkWarnings(BTreeMap<String, Vec<String>>);
@@ -207,7 +196,7 @@ impl NetworkWarnings {
             settings.routing = Routing::Random;
         }
         if let Some((_, cards)) = cards {
-            return Ok(of_cards(cards));
+            return Ok(messages::warnings(cards));
         }
         let key = format!("{} {:?} {}", mix.hosts, settings.routing, mix.network);
         if let Some(known) = self.0.get(&key) {

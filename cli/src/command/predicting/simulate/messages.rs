@@ -115,6 +115,17 @@ fn check_cards(of: &Calibrated, runs: &Runs, number: usize, has_cards: bool) -> 
     }
 }
 
+/// Warnings about the network of cards.
+pub(super) fn warnings(cards: &InfinibandPlan) -> Vec<String> {
+    let mut warnings = cards.warnings.clone();
+    if cards.has_congestion_control() {
+        warnings.push(
+            "simulated machines have no congestion control: infiniband.congestion has no effect, and messages of congested links are uncertain".to_owned(),
+        );
+    }
+    warnings
+}
+
 /// All jobs, joined into one program.
 pub(super) fn joined(jobs: &[Job], played: &AllPlayed) -> Joined {
     let mut joined = Joined::default();
