@@ -27,8 +27,9 @@ pub use jobs::{TracedTraffic, TrafficProvider};
 
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::error::PlanError;
+use belljar_cluster::plan::infiniband::InfinibandPlan;
 use belljar_cluster::scenario::quantity::Duration;
-use belljar_cluster::scenario::{Network, Scenario, ScenarioError};
+use belljar_cluster::scenario::{Infiniband, Network, Scenario, ScenarioError};
 
 /// An error in a mix.
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +151,10 @@ pub struct Mix {
     #[serde(default)]
     #[schemars(with = "Network")]
     pub network: toml::Table,
+    /// InfiniBand cards and their network instead, as in a scenario, at the level of messages.
+    #[serde(default)]
+    #[schemars(with = "Option<Infiniband>")]
+    pub infiniband: Option<toml::Table>,
     /// Groups of jobs.
     #[serde(default)]
     jobs: Vec<jobs::JobGroup>,
@@ -205,11 +210,19 @@ impl Mix {
         Ok(mix)
     }
 
-    /// The machine's network.
+    /// The machine's network: that of the cards, if it has cards.
     ///
     /// # Errors
     /// [`MixFileError`] if it is invalid.
     pub fn machine(&self, path: &Path) -> Result<(Topology, Settings), MixFileError> {
+        if let Some((_, cards)) = self.cards(path)? {
+            let settings = Settings {
+                routing: cards.routes.routing,
+                seed: cards.routes.seed,
+                ..Settings::default()
+            };
+            return Ok((cards.topology, settings));
+        }
         let mut network = self.network.clone();
         if let Some(routing) = self.routing.as_ref().filter(|routing| *routing != GREEDY) {
             network.insert("routing".to_owned(), routing.clone().into());
@@ -217,15 +230,49 @@ impl Mix {
         // Flows have no latency.
         let latency = network.entry("latency".to_owned());
         latency.or_insert_with(|| "1 us".into());
+        let scenario = self.scenario(path, "network", network)?;
+        Ok(Plan::machine_of(&scenario, path).map_err(Box::new)?)
+    }
+
+    /// The machine's InfiniBand cards and their network, with a scenario that has them; `None` if hosts have none.
+    ///
+    /// # Errors
+    /// [`MixFileError`] if the network is invalid, or keys of the mix do not apply to cards.
+    pub fn cards(&self, path: &Path) -> Result<Option<(Scenario, InfinibandPlan)>, MixFileError> {
+        let Some(table) = &self.infiniband else {
+            return Ok(None);
+        };
+        if self.level == TrafficLevel::Matrix {
+            let allowed = "left out, or `level` must be message: cards send messages";
+            return Err(value("infiniband", "given at level matrix", allowed));
+        }
+        if !self.network.is_empty() {
+            let allowed = "left out with `infiniband`, which has the network of the hosts' cards";
+            return Err(value("network", "given", allowed));
+        }
+        let mut table = table.clone();
+        if let Some(routing) = &self.routing {
+            table.insert("routing".to_owned(), routing.clone().into());
+        }
+        let scenario = self.scenario(path, "infiniband", table)?;
+        let plan = Plan::infiniband_of(&scenario, path).map_err(Box::new)?;
+        Ok(plan.map(|plan| (scenario, plan)))
+    }
+
+    /// A scenario with the table of a network. Keys outside of it do not matter.
+    fn scenario(
+        &self,
+        path: &Path,
+        name: &str,
+        table: toml::Table,
+    ) -> Result<Scenario, MixFileError> {
         let mut whole = toml::Table::new();
-        whole.insert("network".to_owned(), network.into());
-        // Keys of the scenario outside its network do not matter.
+        whole.insert(name.to_owned(), table.into());
         let text = format!(
             "name = \"mix\"\nseed = {}\n[image]\nrecipe = \"bookworm-mpich\"\n[nodes]\ncount = {}\nmemory = \"64 MiB\"\nclock = \"1 GHz\"\n[workload]\ncommand = \"true\"\n{whole}",
             self.seed, self.hosts
         );
-        let scenario = Scenario::parse(path, &text, &[]).map_err(Box::new)?;
-        Ok(Plan::machine_of(&scenario, path).map_err(Box::new)?)
+        Ok(Scenario::parse(path, &text, &[]).map_err(Box::new)?)
     }
 
     /// The policies of jobs on this network.

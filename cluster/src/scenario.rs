@@ -50,7 +50,7 @@ pub use delays::{DetourTable, FailTable, HoldTable, LossTable, NodeFailure};
 pub use files::FilesError;
 pub(crate) use files::{HERE, expand};
 pub use hosts::{Hosts, LaunchKind};
-pub use infiniband::{CardTable, Infiniband, SpeedName};
+pub use infiniband::{CardTable, CongestionTable, ControlName, Infiniband, SpeedName};
 pub use network::{Arp, GlobalWiringName, LinkTable, Network, RoutingName, TopologyKind};
 pub use nodes::{BootKind, LevelName, NodeGroup, Nodes, Results};
 pub use noise::{LengthDistribution, NoiseTable, Spacing};

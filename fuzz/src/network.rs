@@ -3,13 +3,18 @@
 //! A graph that is read is consistent, and a restored state runs up to a time without a panic; other
 //! input is refused. Called by name from `lib.rs`.
 
+use std::sync::Arc;
+
+use belljar_congestion::{
+    CongestionControl, DcqcnControl, IbaControl, RateSettings, TableSettings,
+};
 use belljar_fabric::graphml::Graph;
 use belljar_fabric::{
     Fabric, FabricState, Impairment, LinkSpec, Mac, Outage, PartSpecs, Routes, Settings,
     SwitchSpec, Topology, Torus,
 };
 use belljar_lossless::{CardDelays, Flow, Lossless, LosslessState};
-use belljar_sim::{Span, Time};
+use belljar_sim::{Seed, Span, Time};
 use bincode::Encoding;
 
 /// Events of a restored network are handled up to here, in picoseconds.
@@ -140,13 +145,56 @@ fn lossless() -> Lossless {
         .expect("any topology has shortest routes")
 }
 
-/// Restores a state of a lossless network and lets it run, with more packets.
+/// Congestion control by a number: none, InfiniBand's own or DCQCN, with marks of short queues and short timers.
+pub(crate) fn congestion_control(number: u8) -> Option<Arc<CongestionControl>> {
+    let iba = IbaControl {
+        threshold: 0,
+        shortest: 0,
+        between: 1,
+        table: TableSettings {
+            increase: 3,
+            timer: Span::from_ns(1),
+            least: 1,
+            delays: (0..100).collect(),
+        },
+    };
+    let dcqcn = DcqcnControl {
+        low: 0,
+        high: 300,
+        probability: 1 << 31,
+        seed: Seed(1),
+        interval: Span::from_ns(1),
+        rate: RateSettings {
+            gain: 1 << 20,
+            alpha_timer: Span::from_us(1),
+            timer: Span::from_us(1),
+            bytes: 1_000,
+            recovery: 1,
+            additive: 1_000_000_000,
+            hyper: 1_000_000_000,
+            least: 1_000_000,
+        },
+    };
+    match number % 3 {
+        0 => None,
+        1 => Some(Arc::new(CongestionControl::Iba(iba))),
+        _ => Some(Arc::new(CongestionControl::Dcqcn(dcqcn))),
+    }
+}
+
+/// Restores a state of a lossless network and lets it run, with more packets, without and with congestion control.
 pub(crate) fn lossless_state(data: &[u8]) {
+    for number in 0..3 {
+        continue_lossless(data, congestion_control(number));
+    }
+}
+
+fn continue_lossless(data: &[u8], control: Option<Arc<CongestionControl>>) {
     let decoded = Encoding::<{ 1 << 20 }>::decode_state::<LosslessState>(data);
     let Ok((state, _)) = decoded else {
         return;
     };
-    let mut fabric = lossless();
+    let mut fabric = lossless().with_control(control);
     if fabric.restore(state).is_err() {
         return;
     }

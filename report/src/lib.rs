@@ -4,6 +4,8 @@
 //! script that unpacks and draws it, and the style. Data of a run is never HTML. Missing data of a run is `None`, and its section says how to get it. This
 //! crate depends neither on guests nor on the command line. Used by `belljar report`.
 
+/// Congestion control of cards.
+mod congestion;
 /// Stacks of a profile as a tree.
 mod flame;
 /// Loads of links over time.
@@ -19,6 +21,7 @@ mod timeline;
 /// The verdict on a run's bounds.
 mod verdict;
 
+pub use congestion::{CardTotal, CongestionTotal};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -98,6 +101,9 @@ pub struct SummaryNode {
     pub node: u32,
     /// Its group, if nodes differ.
     pub group: Option<String>,
+    /// Its InfiniBand card, if it has one.
+    #[serde(skip_serializing)]
+    pub infiniband: Option<CardTotal>,
 }
 
 /// The contents of `summary.json` that a report needs.

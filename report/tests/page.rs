@@ -202,6 +202,7 @@ fn ranks_are_told_with_the_groups_of_their_nodes() {
     let node = |node| SummaryNode {
         node,
         group: Some(format!("of {node} {HOSTILE}")),
+        infiniband: None,
     };
     run.summary = Some(Summary {
         nodes: (0..STENCIL.ranks()).map(node).collect(),

@@ -22,7 +22,9 @@ mod node;
 /// A node as a file, from which any number of nodes can be cloned.
 mod snapshot;
 
-pub use belljar_hca::{Delays, HcaConfig, HcaCounters, Identity as CardIdentity, Speed};
+pub use belljar_hca::{
+    Delays, HcaConfig, HcaCounters, Identity as CardIdentity, PairCongestion, Speed,
+};
 pub use boot::{BootError, DEFAULT_COMMAND_LINE, DecompressError, KernelError, KernelImage};
 pub use config::{
     ConfigError, DiskConfig, InfinibandConfig, MOST_VCPUS, NetConfig, NodeConfig, check_clock,

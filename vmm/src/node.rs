@@ -42,7 +42,7 @@ use belljar_cpu::{
     SystemRegisters, TimeAccount, Vcpu, guest_ram, prefer_huge_pages,
 };
 use belljar_devices::virtio::NetCounters;
-use belljar_hca::HcaCounters;
+use belljar_hca::{HcaCounters, PairCongestion};
 use belljar_sim::{Frequency, Time};
 
 use crate::config::NodeConfig;
@@ -329,6 +329,11 @@ impl Node {
     /// Counters of the InfiniBand card; `None` without one.
     pub fn card_counters(&self) -> Option<HcaCounters> {
         self.devices.card_counters()
+    }
+
+    /// Figures of the InfiniBand card's congestion control, by the number of the queue pair; none without a card.
+    pub fn card_congestion(&self) -> Vec<(u32, PairCongestion)> {
+        self.devices.card_congestion()
     }
 
     /// Takes the guest's output to the serial console since the last call.

@@ -12,12 +12,13 @@ use super::MixFileError;
 use crate::sweep::labels;
 
 /// Keys whose value is a list.
-const LISTS: [&str; 8] = [
+const LISTS: [&str; 9] = [
     "snapshots",
     "times",
     "children",
     "parents",
     "dimensions",
+    "cct",
     "places",
     "links",
     "pcap",

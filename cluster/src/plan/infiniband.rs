@@ -4,10 +4,12 @@
 //! the network, and `parts` the cards.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use belljar_congestion::CongestionControl;
 use belljar_fabric::{Routes, Routing, RoutingError, Topology};
 use belljar_lossless::{CardDelays, Flow, Lossless};
-use belljar_sim::Span;
+use belljar_sim::{Seed, Span};
 use belljar_vmm::{CardIdentity, Delays, HcaConfig, InfinibandConfig, Speed};
 
 use super::network::{build_shape, error::NetworkError};
@@ -16,6 +18,8 @@ use crate::plan::images::ImagePlan;
 use crate::scenario::engine::Engine;
 use crate::scenario::{Infiniband, RoutingName, Scenario, SpeedName};
 
+/// Congestion control.
+mod congestion;
 /// Drivers on the run disk.
 pub(super) mod drivers;
 /// Buffers and virtual lanes.
@@ -25,6 +29,8 @@ mod flow;
 const MOST_NODES: u32 = 0xbfff;
 /// The prefix of the cards' GUIDs: a locally administered identifier.
 const GUID_PREFIX: u64 = 0x0262_6a00_0000_0000;
+/// The least rate of a link, in bits per second.
+const LEAST_RATE: u64 = 1_000_000;
 /// The longest delay of a card.
 const LONGEST_DELAY: Span = Span::from_ms(1);
 
@@ -39,6 +45,8 @@ pub struct InfinibandPlan {
     pub delays: Delays,
     /// Buffers and virtual lanes.
     pub flow: Flow,
+    /// Congestion control of switches and cards.
+    congestion: Option<Arc<CongestionControl>>,
     /// True if nodes have an interface of IP over InfiniBand.
     pub ipoib: bool,
     speed: SpeedName,
@@ -91,6 +99,7 @@ impl InfinibandPlan {
             bus: table.speed.bus(),
         };
         check_delays(&delays, table.cable.0)?;
+        check_bandwidths(table)?;
         let shape = table.shape();
         let routing = routing(table)?;
         let nodes = scenario.nodes.count();
@@ -108,15 +117,18 @@ impl InfinibandPlan {
             });
         }
         let (flow, warnings) = flow::resolve(table, &topology, &routes)?;
+        let seed = Seed(scenario.seed);
+        let congestion = congestion::resolve(&table.congestion, flow.buffer, seed)?;
         let mut plan = Self {
             lookahead: Span::MAX,
             words: format!(
-                "{:?} {}, {} of cable, {} a switch, {}{}",
+                "{:?} {}, {} of cable, {} a switch, {}{}{}",
                 table.speed,
                 shape.topology,
                 table.cable.0,
                 shape.switch_latency.0,
                 flow::words(flow),
+                congestion::words(congestion.as_deref()),
                 if table.ipoib {
                     ", IP over InfiniBand"
                 } else {
@@ -124,6 +136,7 @@ impl InfinibandPlan {
                 }
             ),
             ipoib: table.ipoib,
+            congestion,
             flow,
             warnings,
             topology,
@@ -152,6 +165,11 @@ impl InfinibandPlan {
         Ok(())
     }
 
+    /// True if switches and cards have congestion control.
+    pub fn has_congestion_control(&self) -> bool {
+        self.congestion.is_some()
+    }
+
     /// The line of a plan about it.
     pub(super) fn line(&self) -> String {
         format!("infiniband {}\n", self.words)
@@ -167,7 +185,8 @@ impl InfinibandPlan {
             after: self.delays.receive,
             bus: self.delays.bus,
         };
-        Lossless::new(self.topology.clone(), &self.routes, delays, self.flow)
+        let network = Lossless::new(self.topology.clone(), &self.routes, delays, self.flow)?;
+        Ok(network.with_control(self.congestion.clone()))
     }
 
     /// The card of node `index`.
@@ -187,6 +206,7 @@ impl InfinibandPlan {
             card: HcaConfig {
                 identity,
                 delays: self.delays,
+                congestion: self.congestion.clone(),
             },
             link: self.speed.express(),
         }
@@ -242,6 +262,25 @@ fn routing(table: &Infiniband) -> Result<Routing, PlanError> {
             value: RoutingName(other).to_string(),
             limits: "shortest, d-mod-k, s-mod-k, random, or adaptive in trees",
         }),
+    }
+}
+
+/// Refuses links on which one packet takes longer than any timer.
+fn check_bandwidths(table: &Infiniband) -> Result<(), PlanError> {
+    let named = [
+        ("infiniband.bandwidth", table.bandwidth),
+        ("infiniband.uplink-bandwidth", table.uplink_bandwidth),
+    ];
+    let given = named
+        .into_iter()
+        .filter_map(|(key, rate)| Some((key, rate?)));
+    match given.into_iter().find(|(_, rate)| rate.0 < LEAST_RATE) {
+        Some((key, rate)) => Err(PlanError::Range {
+            key,
+            value: rate.to_string(),
+            limits: "1 Mb/s or more, at which the largest packet takes 33 ms",
+        }),
+        None => Ok(()),
     }
 }
 

@@ -17,16 +17,39 @@
 //! | `from`, `to` | the nodes |
 //! | `packets`, `bytes` | sent, acknowledgements included |
 //! | `payload` | bytes of data of sends, writes and answers to reads |
+//!
+//! With congestion control, `marks-ib.csv` has a row for each direction of a link with packets:
+//!
+//! | column | |
+//! |---|---|
+//! | `link`, `direction` | the link and its direction |
+//! | `packets`, `marked` | sent, and of these marked by the switch that sent them |
+//! | `longest_queue` | the most bytes that waited on one virtual lane |
+//!
+//! and `pairs-ib.csv` has a row for each queue pair that met congestion:
+//!
+//! | column | |
+//! |---|---|
+//! | `node`, `pair` | the node, and the number of the queue pair; `*` for those beyond 65,536 |
+//! | `peer` | the node of its peer; empty for datagrams |
+//! | `marked` | marked packets that it received |
+//! | `notifications_sent`, `notifications_received` | in acknowledgements and by themselves |
+//! | `delay_ps` | time for which its packets waited for its delay, in picoseconds |
 
 use std::fmt::Write;
 
 use belljar_fabric::{Direction, LinkId};
 use belljar_lossless::{Lossless, PortFigures};
+use belljar_vmm::PairCongestion;
 
 /// Names in a run directory.
 pub const INFINIBAND_LINKS_FILE: &str = "links-ib.csv";
 /// See [`INFINIBAND_LINKS_FILE`].
 pub const INFINIBAND_WIRE_FILE: &str = "wire-ib.csv";
+/// See [`INFINIBAND_LINKS_FILE`].
+pub const INFINIBAND_MARKS_FILE: &str = "marks-ib.csv";
+/// See [`INFINIBAND_LINKS_FILE`].
+pub const INFINIBAND_PAIRS_FILE: &str = "pairs-ib.csv";
 
 /// The text of `links-ib.csv`.
 pub fn links(network: &Lossless) -> String {
@@ -47,6 +70,47 @@ fn row(text: &mut String, link: &str, of: &PortFigures) {
     let (packets, bytes) = (of.packets, of.bytes);
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{link},{packets},{bytes},{busy},{queue},{wait}");
+}
+
+/// The text of `marks-ib.csv`.
+pub fn marks(network: &Lossless) -> String {
+    let mut text = "link,direction,packets,marked,longest_queue\n".to_owned();
+    for (link, figures) in (0..).zip(network.figures()) {
+        let name = network.topology().link_name(link);
+        for (direction, of) in ["up", "down"].iter().zip(figures) {
+            let (packets, marks, queue) = (of.packets, of.marks, of.longest_queue);
+            if packets > 0 {
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "{name},{direction},{packets},{marks},{queue}");
+            }
+        }
+    }
+    text
+}
+
+/// The text of `pairs-ib.csv`, from the number of each node and the figures of its queue pairs.
+pub fn pairs<'a>(nodes: impl Iterator<Item = (u32, &'a [(u32, PairCongestion)])>) -> String {
+    let columns = "node,pair,peer,marked,notifications_sent,notifications_received,delay_ps\n";
+    let mut text = columns.to_owned();
+    for (node, pairs) in nodes {
+        for (number, of) in pairs {
+            let pair = match *number {
+                u32::MAX => "*".to_owned(),
+                number => number.to_string(),
+            };
+            // Node n has local identifier n + 1.
+            let peer = of.peer.checked_sub(1).map(|peer| peer.to_string());
+            let peer = peer.unwrap_or_default();
+            let (sent, received) = (of.notifications_sent, of.notifications_received);
+            let (marked, delay) = (of.marked, of.delay_ps);
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "{node},{pair},{peer},{marked},{sent},{received},{delay}"
+            );
+        }
+    }
+    text
 }
 
 /// The links that wait for each other's credits in a circle, in words; `None` if every packet will arrive.

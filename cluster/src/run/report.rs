@@ -6,15 +6,18 @@
 use std::collections::BTreeMap;
 
 use belljar_tracer::NodeTracer;
-use belljar_vmm::{HcaCounters, Node};
+use belljar_vmm::{HcaCounters, Node, PairCongestion};
 use serde::{Deserialize, Serialize};
 
 use crate::run::polls;
 use crate::run::runner::Runner;
 
+/// Congestion control of cards.
+mod congestion;
 /// Kills that met no process.
 mod missed_kills;
 
+pub use congestion::CongestionSummary;
 pub use missed_kills::MissedKill;
 
 /// Time of a node's processors by its use, in cycles of their clock.
@@ -121,10 +124,13 @@ pub struct CardSummary {
     pub retries: u64,
     /// Acknowledgements that did not come in time.
     pub timeouts: u64,
+    /// Congestion control, if queue pairs met congestion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<CongestionSummary>,
 }
 
 impl CardSummary {
-    fn of(counters: HcaCounters) -> Self {
+    fn of(counters: HcaCounters, pairs: &[(u32, PairCongestion)]) -> Self {
         Self {
             doorbells: counters.doorbells,
             completions: counters.completions,
@@ -135,6 +141,7 @@ impl CardSummary {
             receiver_not_ready: counters.not_ready,
             retries: counters.retries,
             timeouts: counters.timeouts,
+            congestion: CongestionSummary::of(pairs),
         }
     }
 }
@@ -200,6 +207,7 @@ pub struct NodeReport {
     frames_sent: u64,
     frames_dropped: u64,
     card: Option<HcaCounters>,
+    congestion: Vec<(u32, PairCongestion)>,
     time: Option<TimeSummary>,
     processor_time: Option<ProcessorTime>,
     noise: Option<NoiseSummary>,
@@ -229,6 +237,7 @@ impl NodeReport {
             frames_sent: runner.sent,
             frames_dropped: runner.node().net_counters().dropped,
             card: runner.node().card_counters(),
+            congestion: runner.node().card_congestion(),
             time: TimeSummary::of(runner.node()),
             processor_time: ProcessorTime::of(runner.node()),
             noise: NoiseSummary::of(runner.node()),
@@ -265,6 +274,11 @@ impl NodeReport {
         self.card
     }
 
+    /// Figures of its card's congestion control, by the number of the queue pair.
+    pub fn congestion(&self) -> &[(u32, PairCongestion)] {
+        &self.congestion
+    }
+
     pub(super) fn polls(&self) -> &BTreeMap<String, u64> {
         &self.polls
     }
@@ -278,7 +292,9 @@ impl NodeReport {
             instructions: self.instructions,
             frames_sent: self.frames_sent,
             frames_dropped: self.frames_dropped,
-            infiniband: self.card.map(CardSummary::of),
+            infiniband: self
+                .card
+                .map(|card| CardSummary::of(card, &self.congestion)),
             time: self.time,
             processor_time: self.processor_time,
             noise: self.noise,

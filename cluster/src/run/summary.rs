@@ -23,7 +23,7 @@ use crate::run::checkpoint::Report;
 use crate::run::coordinator::{Ending, Run};
 use crate::run::polls;
 use crate::run::recorder::selection;
-use crate::run::report::{NodeReport, NodeSummary, NoiseSummary, ProcessorTime};
+use crate::run::report::{CongestionSummary, NodeReport, NodeSummary, NoiseSummary, ProcessorTime};
 use crate::scenario::engine::Engine;
 use crate::scenario::{Polls, TraceBy};
 use crate::shared_folder;
@@ -280,10 +280,30 @@ fn of_cards(nodes: &[NodeSummary]) -> String {
     let bytes = cards().map(|card| card.bytes_sent).sum();
     let doorbells = cards().map(|card| card.doorbells).sum();
     format!(
-        "infiniband: {}, {}, {}\n",
+        "infiniband: {}, {}, {}\n{}",
         number_of(packets, "packet"),
         belljar_sim::figures::bytes(bytes),
-        number_of(doorbells, "doorbell")
+        number_of(doorbells, "doorbell"),
+        of_congestion(cards().filter_map(|card| card.congestion))
+    )
+}
+
+/// The line about congestion control; empty if no queue pair met congestion.
+fn of_congestion(cards: impl Iterator<Item = CongestionSummary>) -> String {
+    let sum = cards.reduce(|sum, card| CongestionSummary {
+        marked: sum.marked.saturating_add(card.marked),
+        notifications_sent: sum.notifications_sent + card.notifications_sent,
+        notifications_received: sum.notifications_received + card.notifications_received,
+        delay_ps: sum.delay_ps.saturating_add(card.delay_ps),
+    });
+    let Some(sum) = sum else {
+        return String::new();
+    };
+    format!(
+        "congestion control: {} marked, {}, {} ms of delays of queue pairs\n",
+        number_of(sum.marked, "packet"),
+        number_of(sum.notifications_received, "notification"),
+        decimal(sum.delay_ps as f64 / 1e9, 3)
     )
 }
 

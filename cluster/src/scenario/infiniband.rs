@@ -6,6 +6,11 @@ use belljar_sim::Span;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+/// The table `infiniband.congestion`.
+mod congestion;
+
+pub use congestion::{CongestionTable, ControlName};
+
 use crate::scenario::network::{
     GlobalWiringName, Network, RoutingName, TopologyKind, TopologyNames,
 };
@@ -74,6 +79,9 @@ pub struct Infiniband {
     /// The nodes' cards.
     #[serde(default)]
     pub card: CardTable,
+    /// Congestion control of switches and cards.
+    #[serde(default)]
+    pub congestion: CongestionTable,
 }
 
 /// Delays of a card.

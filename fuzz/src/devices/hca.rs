@@ -3,7 +3,10 @@
 //! A guest may write any command, doorbell and memory. Peers may send any packets to a connection: they must not change memory that its key
 //! does not cover. Called by name from `lib.rs`.
 
+use std::sync::Arc;
+
 use arbitrary::Unstructured;
+use belljar_congestion::CongestionControl;
 use belljar_cpu::{GuestRam, guest_ram};
 use belljar_hca::{Delays, Hca, HcaConfig, Identity, Speed};
 use belljar_sim::{Span, Time};
@@ -25,7 +28,8 @@ const MOST: usize = 64;
 pub(crate) fn target(input: &[u8]) {
     let mut bytes = Unstructured::new(input);
     let is_guest = bytes.arbitrary::<bool>().unwrap_or_default();
-    let mut card = Card::new();
+    let control = bytes.arbitrary::<u8>().unwrap_or_default();
+    let mut card = Card::new(crate::network::congestion_control(control));
     card.set_up();
     if is_guest {
         let _ = card.obey(&mut bytes);
@@ -53,7 +57,7 @@ struct Card {
 }
 
 impl Card {
-    fn new() -> Self {
+    fn new(congestion: Option<Arc<CongestionControl>>) -> Self {
         let config = HcaConfig {
             identity: Identity {
                 guid: 1,
@@ -70,6 +74,7 @@ impl Card {
                 fetch: Span::from_ns(1),
                 bus: 100_000_000_000,
             },
+            congestion,
         };
         #[allow(clippy::expect_used, reason = "a host without a MiB cannot run this")]
         let ram = guest_ram(&[(0, RAM)]).expect("memory");
@@ -248,9 +253,10 @@ impl Card {
 
 /// A guest's commands, and packets of a peer: a write into the covered memory, and one beyond it.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    // Marked by a switch, if the card has congestion control.
     let write = |addr: u64, bytes: u32| {
         let mut packet = vec![0, 2, 0, 1, 0, 13, 0, 2];
-        packet.extend([10, 0, 0xff, 0xff, 0, 0, 3, 0, 0x80, 0, 0, 0]);
+        packet.extend([10, 0, 0xff, 0xff, 0x80, 0, 3, 0, 0x80, 0, 0, 0]);
         packet.extend(addr.to_be_bytes());
         packet.extend(0x355_u32.to_be_bytes());
         packet.extend(bytes.to_be_bytes());
@@ -258,13 +264,16 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         packet.extend([0; 4]);
         packet
     };
-    let mut peer = vec![0];
-    for addr in [COVERED.start, COVERED.end - 8] {
-        peer.push(32);
-        peer.extend(write(addr, 12));
-        peer.push(1);
-    }
-    let mut guest = vec![1];
+    let peer = |control: u8| {
+        let mut peer = vec![0, control];
+        for addr in [COVERED.start, COVERED.end - 8] {
+            peer.push(32);
+            peer.extend(write(addr, 12));
+            peer.push(1);
+        }
+        peer
+    };
+    let mut guest = vec![1, 0];
     guest.extend((0..200_u8).collect::<Vec<u8>>());
-    vec![peer, guest]
+    vec![peer(0), peer(1), peer(2), guest]
 }

@@ -100,6 +100,11 @@ impl Parcel for Piece {
     fn payload(&self) -> usize {
         self.bytes as usize
     }
+
+    /// Replays have no congestion control.
+    fn mark(&mut self) -> bool {
+        false
+    }
 }
 
 /// An event of a card.

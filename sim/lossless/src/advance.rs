@@ -119,13 +119,14 @@ impl<P: Parcel> Lossless<P> {
 
     /// Puts a packet on a link if its wire is idle and a packet has credits.
     fn try_to_send(&mut self, now: Time, number: u32, arrivals: &mut Vec<Arrival<P>>) {
-        let Some(transit) = self.ports[number as usize].take(now) else {
+        let Some(mut transit) = self.ports[number as usize].take(now) else {
             self.plan_attempt(number);
             return;
         };
         let spec = self.topology.links()[number as usize / 2].spec;
         let length = transit.length();
         let busy = Span::of_transfer(length, spec.bandwidth);
+        self.mark(now, number, &mut transit);
         self.ports[number as usize].send(now, transit.ready, busy, length);
         self.plan_attempt(number);
         if transit.input != OWN {

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use belljar_congestion::CongestionControl;
 use belljar_fabric::{
     Direction, Distances, LinkId, Paths, Routes, Routing, RoutingError, Topology,
 };
@@ -25,6 +26,8 @@ mod advance;
 mod circle;
 /// The virtual lane of each link of a path.
 mod lanes;
+/// Marks of congestion control.
+mod marks;
 /// The sending side of a link.
 mod port;
 /// The running state as plain values.
@@ -80,6 +83,9 @@ pub trait Parcel: Clone {
 
     /// Bytes of data.
     fn payload(&self) -> usize;
+
+    /// Marks it as a packet of a congested output. Returns false if it is of a kind that is never marked.
+    fn mark(&mut self) -> bool;
 }
 
 impl Parcel for Vec<u8> {
@@ -98,6 +104,10 @@ impl Parcel for Vec<u8> {
 
     fn payload(&self) -> usize {
         payload_bytes(self).unwrap_or_default()
+    }
+
+    fn mark(&mut self) -> bool {
+        belljar_verbs::mark_congestion(self)
     }
 }
 
@@ -183,6 +193,8 @@ pub struct Lossless<P = Vec<u8>> {
     /// The links of flows, if switches choose them.
     flows: Option<FlowLinks>,
     flow: Flow,
+    /// Congestion control, if switches mark packets.
+    control: Option<Arc<CongestionControl>>,
     delays: CardDelays,
     /// From an action of a host until a packet is ready at an output of its switch, apart from the cable.
     lead: Span,
@@ -239,6 +251,7 @@ impl<P: Parcel> Lossless<P> {
             datelines,
             flows: (routes.routing == Routing::Adaptive).then(|| FlowLinks::new(flow.gap)),
             flow,
+            control: None,
             written: vec![Time::ZERO; topology.hosts() as usize],
             hosts: Side::default(),
             switches: Side::default(),
@@ -246,6 +259,17 @@ impl<P: Parcel> Lossless<P> {
             traffic: BTreeMap::new(),
             topology,
         })
+    }
+
+    /// The same with congestion control, by which its switches mark packets.
+    #[must_use]
+    pub fn with_control(self, control: Option<Arc<CongestionControl>>) -> Self {
+        Self { control, ..self }
+    }
+
+    /// True if it has congestion control.
+    pub fn has_control(&self) -> bool {
+        self.control.is_some()
     }
 
     /// Its topology.

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use belljar_sim::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+use belljar_congestion::Marker;
+
 use crate::{Parcel, Transit};
 
 /// Figures of one direction of a link.
@@ -20,6 +22,10 @@ pub struct PortFigures {
     pub wait_ps: u64,
     /// Time during which the wire was idle and packets waited for credits, in picoseconds: `PortXmitWait` of the specification.
     pub credit_wait_ps: u64,
+    /// Packets that a switch marked here by its congestion control.
+    pub marks: u64,
+    /// The most bytes that waited here on one virtual lane.
+    pub longest_queue: u64,
 }
 
 /// The sending side of a link.
@@ -51,6 +57,10 @@ pub(crate) struct Lane<P> {
     pub(crate) waiting: BTreeMap<u32, VecDeque<Transit<P>>>,
     /// The link whose packet left last.
     pub(crate) last: u32,
+    /// Bytes of the packets that wait.
+    pub(crate) queue: u64,
+    /// Marks of congestion control.
+    pub(crate) marker: Marker,
 }
 
 impl<P: Parcel> Lane<P> {
@@ -78,6 +88,13 @@ impl<P: Parcel> Lane<P> {
         None
     }
 
+    /// Adds a packet behind those of its link.
+    pub(crate) fn push(&mut self, transit: Transit<P>) {
+        self.queue = self.queue.saturating_add(transit.length());
+        let queue = self.waiting.entry(transit.input).or_default();
+        queue.push_back(transit);
+    }
+
     /// Takes the packet whose turn it is, with its credits.
     fn take(&mut self) -> Option<Transit<P>> {
         let from = self.turn()?;
@@ -87,6 +104,7 @@ impl<P: Parcel> Lane<P> {
             self.waiting.remove(&from);
         }
         self.last = from;
+        self.queue = self.queue.saturating_sub(transit.length());
         self.credits = self.credits.saturating_sub(transit.length());
         Some(transit)
     }
@@ -100,6 +118,8 @@ impl<P: Parcel> Port<P> {
             returns: BTreeMap::new(),
             waiting: BTreeMap::new(),
             last: 0,
+            queue: 0,
+            marker: Marker::default(),
         };
         Self {
             free_at: Time::ZERO,
@@ -124,17 +144,14 @@ impl<P: Parcel> Port<P> {
             self.since = now.max(self.free_at);
         }
         if let Some(lane) = self.lanes.get_mut(usize::from(transit.lane)) {
-            lane.waiting
-                .entry(transit.input)
-                .or_default()
-                .push_back(transit);
+            lane.push(transit);
+            self.figures.longest_queue = self.figures.longest_queue.max(lane.queue);
         }
     }
 
     /// The time that the wire and the waiting packets take at `rate` bits per second.
     pub(crate) fn queue(&self, now: Time, rate: u64) -> Span {
-        let lanes = self.lanes.iter().flat_map(|lane| lane.waiting.values());
-        let bytes: u64 = lanes.flatten().map(Transit::length).sum();
+        let bytes: u64 = self.lanes.iter().map(|lane| lane.queue).sum();
         self.free_at.max(now).since(now) + Span::of_transfer(bytes, rate)
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use belljar_congestion::Marker;
 use belljar_fabric::Endpoint;
 use belljar_sim::{EventKey, EventQueue, Time};
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,7 @@ struct SavedLane<P> {
     /// In the order in which they wait behind each input.
     waiting: Vec<SavedTransit<P>>,
     last: u32,
+    marker: Marker,
 }
 
 /// A packet in transit.
@@ -180,6 +182,7 @@ impl<P: Parcel> SavedPort<P> {
                 .map(|transit| SavedTransit::of((Time::ZERO, 0, 0), transit))
                 .collect(),
             last: lane.last,
+            marker: lane.marker,
         };
         Self {
             free_at: port.free_at,
@@ -199,10 +202,11 @@ impl<P: Parcel> SavedPort<P> {
                 returns: saved.returns,
                 last: saved.last,
                 waiting: BTreeMap::new(),
+                queue: 0,
+                marker: saved.marker,
             };
             for transit in saved.waiting {
-                let queue = lane.waiting.entry(transit.input).or_default();
-                queue.push_back(transit.into_transit());
+                lane.push(transit.into_transit());
             }
             lane
         };

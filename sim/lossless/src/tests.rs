@@ -7,6 +7,8 @@ use proptest::prelude::*;
 mod adaptive;
 /// Credits, turns and circles.
 mod congestion;
+/// Congestion control.
+mod control;
 
 const DELAYS: CardDelays = CardDelays {
     before: Span::from_ns(60),

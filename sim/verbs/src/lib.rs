@@ -20,6 +20,12 @@ const LRH: usize = 8;
 const GRH: usize = 40;
 /// Bytes of the base transport header.
 const BTH: usize = 12;
+/// In the base transport header: the byte with marks of congestion, forward (FECN) and backward (BECN).
+const MARKS: usize = 4;
+/// See [`MARKS`].
+const FORWARD: u8 = 0x80;
+/// See [`MARKS`].
+const BACKWARD: u8 = 0x40;
 /// Bytes of the invariant checksum.
 const ICRC: usize = 4;
 /// Bytes of the variant checksum, which only links have.
@@ -51,6 +57,23 @@ pub fn payload_bytes(bytes: &[u8]) -> Option<usize> {
     transport
         .len()
         .checked_sub(headers + ICRC + usize::from(flags >> 4 & 3))
+}
+
+/// Sets the forward mark of congestion in a packet's bytes, which a switch does on the way. Returns false for packets that are never marked:
+/// management, packets without data, and bytes that are no packet.
+pub fn mark_congestion(bytes: &mut [u8]) -> bool {
+    let (Some(lane), Some(kind)) = (bytes.first(), bytes.get(1)) else {
+        return false;
+    };
+    let global = if kind & 3 == 3 { GRH } else { 0 };
+    let is_management = lane >> 4 == 15;
+    let opcode = bytes.get(LRH + global).copied().and_then(Opcode::of_code);
+    let is_marked = opcode.is_some_and(|opcode| opcode.operation.has_data());
+    match bytes.get_mut(LRH + global + MARKS) {
+        Some(marks) if is_marked && !is_management => *marks |= FORWARD,
+        _ => return false,
+    }
+    true
 }
 
 /// The global route header.
@@ -87,6 +110,10 @@ pub struct Packet {
     pub is_solicited: bool,
     /// Partition key.
     pub partition: u16,
+    /// True if a switch marked it: an output on the way is congested (FECN).
+    pub is_marked: bool,
+    /// True if it notifies its receiver that the other direction is congested (BECN).
+    pub notifies: bool,
     /// Number of the destination's queue pair.
     pub queue_pair: u32,
     /// True if the sender asks for an acknowledgement.
@@ -123,7 +150,10 @@ impl Packet {
         let solicited = if self.is_solicited { 0x80 } else { 0 };
         bytes.extend([self.opcode.code(), solicited | (pad as u8) << 4]);
         bytes.extend(self.partition.to_be_bytes());
-        bytes.extend((self.queue_pair & 0xff_ffff).to_be_bytes());
+        let forward = if self.is_marked { FORWARD } else { 0 };
+        let backward = if self.notifies { BACKWARD } else { 0 };
+        let marks = u32::from(forward | backward) << 24;
+        bytes.extend((marks | self.queue_pair & 0xff_ffff).to_be_bytes());
         let ack = if self.wants_ack { 1 << 31 } else { 0 };
         bytes.extend((ack | self.psn.number()).to_be_bytes());
         self.opcode.write(&self.extensions, &mut bytes);
@@ -150,7 +180,8 @@ impl Packet {
         let [code, flags] = rest.array()?;
         let opcode = Opcode::of_code(code)?;
         let partition = rest.u16()?;
-        let queue_pair = rest.u32()? & 0xff_ffff;
+        let pair = rest.u32()?;
+        let marks = (pair >> 24) as u8;
         let last = rest.u32()?;
         let extensions = opcode.read(&mut rest)?;
         let length = rest
@@ -166,7 +197,9 @@ impl Packet {
             opcode,
             is_solicited: flags & 0x80 != 0,
             partition,
-            queue_pair,
+            is_marked: marks & FORWARD != 0,
+            notifies: marks & BACKWARD != 0,
+            queue_pair: pair & 0xff_ffff,
             wants_ack: last >> 31 == 1,
             psn: Psn::new(last),
             extensions,

@@ -14,6 +14,8 @@ pub enum Service {
     Unreliable,
     /// Unreliable datagram.
     Datagram,
+    /// Notifications of congestion, to a queue pair of any service.
+    Notification,
 }
 
 /// A packet's operation.
@@ -55,6 +57,8 @@ pub enum Operation {
     CompareSwap,
     /// Fetch and add.
     FetchAdd,
+    /// A notification that packets to the sender met congestion; the only operation of its service.
+    Notify,
 }
 
 /// Further header of the last packet of a sent message.
@@ -103,6 +107,8 @@ pub struct Extensions {
 
 const SEND: u8 = 0;
 const WRITE: u8 = 6;
+/// The byte of a notification of congestion.
+const NOTIFICATION: u8 = 0x80;
 
 impl Opcode {
     /// The byte of the header.
@@ -111,12 +117,19 @@ impl Opcode {
             Service::Reliable => 0,
             Service::Unreliable => 0x20,
             Service::Datagram => 0x60,
+            Service::Notification => return NOTIFICATION,
         };
         service | self.operation.code()
     }
 
     /// The opcode of a byte; `None` if it is reserved or of another service.
     pub fn of_code(code: u8) -> Option<Self> {
+        if code == NOTIFICATION {
+            return Some(Self {
+                service: Service::Notification,
+                operation: Operation::Notify,
+            });
+        }
         let (service, operation) = (code >> 5, code & 0x1f);
         let service = match (service, operation) {
             (0, _) => Service::Reliable,
@@ -150,6 +163,7 @@ impl Opcode {
                 Operation::Acknowledge => 4,
                 Operation::AtomicAcknowledge => 12,
                 Operation::CompareSwap | Operation::FetchAdd => 28,
+                Operation::Notify => 0,
             }
     }
 
@@ -194,6 +208,7 @@ impl Opcode {
                 bytes.extend(of.value.to_be_bytes());
                 bytes.extend(of.compare.to_be_bytes());
             }
+            Operation::Notify => {}
         }
     }
 
@@ -239,6 +254,7 @@ impl Opcode {
                 of.value = rest.u64()?;
                 of.compare = rest.u64()?;
             }
+            Operation::Notify => {}
         }
         Some(of)
     }
@@ -258,6 +274,14 @@ fn read_access(of: &mut Extensions, rest: &mut Reader<'_>) -> Option<()> {
 }
 
 impl Operation {
+    /// True for packets with a program's data.
+    pub(crate) fn has_data(self) -> bool {
+        matches!(
+            self,
+            Self::Send { .. } | Self::Write { .. } | Self::ReadResponse { .. }
+        )
+    }
+
     fn code(self) -> u8 {
         match self {
             Self::Send { first, last, with } => {
@@ -298,6 +322,7 @@ impl Operation {
             Self::AtomicAcknowledge => 18,
             Self::CompareSwap => 19,
             Self::FetchAdd => 20,
+            Self::Notify => NOTIFICATION,
         }
     }
 

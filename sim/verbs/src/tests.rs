@@ -7,8 +7,8 @@ fn every_opcode_is_its_byte() {
     let known = (0..=255).filter_map(|code| Some((code, Opcode::of_code(code)?)));
     let known: Vec<(u8, Opcode)> = known.collect();
     assert!(known.iter().all(|(code, opcode)| opcode.code() == *code));
-    // 23 of reliable connections, 12 of unreliable ones, 2 of datagrams.
-    assert_eq!(known.len(), 37);
+    // 23 of reliable connections, 12 of unreliable ones, 2 of datagrams, and the notification of congestion.
+    assert_eq!(known.len(), 38);
 }
 
 #[test]
@@ -51,6 +51,45 @@ fn a_datagram_has_the_layout_of_the_specification() {
 }
 
 #[test]
+fn marks_are_bits_of_the_transport_header_and_only_data_are_marked() {
+    let mut packet = Packet {
+        opcode: Opcode {
+            service: Service::Datagram,
+            operation: Operation::Send {
+                first: true,
+                last: true,
+                with: With::Nothing,
+            },
+        },
+        queue_pair: 0x48,
+        global: Some(GlobalRoute::default()),
+        ..Packet::default()
+    };
+    let mut bytes = packet.to_bytes();
+    assert!(mark_congestion(&mut bytes));
+    assert_eq!(bytes[LRH + GRH + 4..LRH + GRH + 8], [0x80, 0, 0, 0x48]);
+    packet.is_marked = true;
+    assert_eq!(Packet::of_bytes(&bytes), Some(packet.clone()));
+    packet.notifies = true;
+    assert_eq!(packet.to_bytes()[LRH + GRH + 4], 0xc0);
+    let acknowledgement = Packet::default();
+    let notification = Packet {
+        opcode: Opcode::of_code(0x80).unwrap(),
+        ..Packet::default()
+    };
+    let management = Packet {
+        is_management: true,
+        ..packet
+    };
+    for other in [acknowledgement, notification, management] {
+        let mut bytes = other.to_bytes();
+        assert!(!mark_congestion(&mut bytes));
+        assert_eq!(bytes, other.to_bytes());
+    }
+    assert!(!mark_congestion(&mut []));
+}
+
+#[test]
 fn distances_wrap_around() {
     let last = Psn::new(0xff_ffff);
     assert_eq!(last.after(3).number(), 2);
@@ -78,6 +117,8 @@ proptest! {
             }),
             opcode,
             is_solicited: numbers[0] & 2 == 2,
+            is_marked: numbers[0] & 4 == 4,
+            notifies: numbers[0] & 8 == 8,
             partition: numbers[2] as u16,
             queue_pair: numbers[3] & 0xff_ffff,
             wants_ack: numbers[0] & 4 == 4,

@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use crate::mpirun::compiled;
 
+/// Congestion control.
+mod congestion;
+
 const RECIPE: &str = "bookworm-infiniband";
 
 /// Nodes with cards that run a script.
@@ -223,6 +226,35 @@ fn replays_take_the_network_of_the_cards(dir: &Dir) {
         warned.contains("return too late for its full rate"),
         "{warned}"
     );
+    machines_have_cards(dir);
+}
+
+/// Two jobs of the run on a simulated machine with cards: as in the trace, and with longer cables.
+fn machines_have_cards(dir: &Dir) {
+    let mix = |network: &str, model: &str| {
+        format!(
+            "name = \"mix\"\nhosts = 4\nlevel = \"message\"\nmodel = {model}\n{network}\n[[jobs]]\nname = \"a\"\ncount = 2\ntraffic = {{ trace = \"whole\" }}\n"
+        )
+    };
+    let stretches = |network: &str| -> Vec<f64> {
+        dir.write("cards.toml", &mix(network, "[\"flow\", \"packet\"]"));
+        let (told, error, code) = dir.call(&["simulate", "cards.toml", "--json"]);
+        assert_eq!(code, Some(0), "{error}");
+        let rows: Value = serde_json::from_str(&told).expect("this is JSON");
+        let rows = rows.as_array().expect("rows").iter();
+        let stretch = |row: &Value| row["mean_stretch"].as_f64().expect("a number");
+        rows.map(stretch).collect()
+    };
+    for stretch in stretches("infiniband = { speed = \"EDR\" }") {
+        assert!((0.99..1.01).contains(&stretch), "{stretch}");
+    }
+    for stretch in stretches("infiniband = { speed = \"EDR\", cable = \"1 ms\" }") {
+        assert!(stretch > 1.5, "{stretch}");
+    }
+    dir.write("cards.toml", &mix("network = {}", "\"packet\""));
+    let (_, error, code) = dir.call(&["simulate", "cards.toml"]);
+    assert_ne!(code, Some(0));
+    assert!(error.contains("its nodes had InfiniBand cards"), "{error}");
 }
 
 /// Each rank sends to the second next in a ring. The first packets of all occupy all buffers, and each needs the next one.
@@ -292,6 +324,18 @@ fn what_cannot_be_is_refused_by_name() {
         (
             &format!("{edr}card.send = \"2 ms\""),
             "infiniband.card.send",
+        ),
+        (
+            &format!("{edr}bandwidth = \"1 b/s\""),
+            "infiniband.bandwidth is 0.000000001 Gb/s; it must be 1 Mb/s or more",
+        ),
+        (
+            &format!("{edr}congestion = {{ control = \"iba\", threshold = 0 }}"),
+            "infiniband.congestion.threshold",
+        ),
+        (
+            &format!("{edr}congestion = {{ control = \"dcqcn\", kmin = \"1 MB\" }}"),
+            "infiniband.congestion.kmax",
         ),
         (&format!("{edr}routing = \"ecmp\""), "infiniband.routing"),
         (&format!("{edr}ports = 4"), "infiniband"),

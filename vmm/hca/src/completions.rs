@@ -83,6 +83,8 @@ pub(crate) struct CompletionQueue {
     producer: u32,
     /// The index after the last entry that was marked.
     solicited: Option<u32>,
+    /// The index after the last entry of which the program has had an event.
+    announced: u32,
     armed: Armed,
     overrun: bool,
 }
@@ -170,6 +172,7 @@ impl Step<'_> {
             record: u64_at(context, 0x38),
             producer: 0,
             solicited: None,
+            announced: 0,
             armed: Armed::No,
             overrun: false,
         };
@@ -241,7 +244,13 @@ impl Step<'_> {
         let Some(queue) = self.core.completions.get_mut(&number) else {
             return;
         };
-        let unread = |to: u32| (to.wrapping_sub(consumer) & INDEX).wrapping_sub(1) < INDEX / 2;
+        // An entry that has had its event has no second one: programs may arm a queue before they read it.
+        let announced = queue.announced;
+        let is_after = |to: u32, from: u32| {
+            let distance = to.wrapping_sub(from) & INDEX;
+            distance.wrapping_sub(1) < INDEX / 2
+        };
+        let unread = |to: u32| is_after(to, consumer) && is_after(to, announced);
         let (armed, is_due) = match command {
             1 => (Armed::Solicited, queue.solicited.is_some_and(unread)),
             2 => (Armed::Any, unread(queue.producer)),
@@ -257,6 +266,7 @@ impl Step<'_> {
     fn announce(&mut self, number: u32) {
         if let Some(queue) = self.core.completions.get_mut(&number) {
             queue.armed = Armed::No;
+            queue.announced = queue.producer;
             let events = queue.events;
             let data: [(usize, &[u8]); 1] = [(4, &number.to_be_bytes())];
             self.post_event_to(events, kind::COMPLETION, 0, &data);

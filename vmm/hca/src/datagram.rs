@@ -117,6 +117,10 @@ impl Step<'_> {
             Operation::Acknowledge | Operation::AtomicAcknowledge | Operation::ReadResponse { .. }
         );
         let is_connected = packet.from == pair.peer_lid();
+        self.note_congestion(pair, packet);
+        if packet.opcode.operation == Operation::Notify {
+            return;
+        }
         match (pair.service(), packet.opcode.service) {
             (PairService::Reliable, Service::Reliable) if is_connected && is_answer => {
                 self.take_answer(pair, packet);

@@ -20,6 +20,8 @@ pub(crate) enum Due {
     Ready(u32),
     /// A pair goes on with a long answer.
     Answer(u32),
+    /// The delay of a pair's packets by congestion control is nearly over.
+    Pace(u32),
 }
 
 /// Later events.

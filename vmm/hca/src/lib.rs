@@ -8,18 +8,22 @@
 //! reports, and scans by their queues. Peers' packets reach only memory that a key with their rights covers.
 //!
 //! From top to bottom: `registers` passes doorbells to requester and queues, and commands to `command`, which uses `transitions`; `requester`,
-//! `responder` and `datagram` move data by `region` and complete work in `completions`, which posts to `events`; all use `lent` and `memory`.
+//! `responder` and `datagram` move data by `region`, at times of `congestion`, and complete work in `completions`, which posts to `events`; all use `lent` and `memory`.
 
+use belljar_congestion::CongestionControl;
 use belljar_cpu::GuestRam;
 use belljar_sim::{Span, Time};
 use belljar_verbs::Packet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Commands of the driver.
 mod command;
 /// Completion queues.
 mod completions;
+/// Congestion control of queue pairs.
+mod congestion;
 /// Datagrams, and packets that arrive.
 mod datagram;
 /// Later events of the card.
@@ -56,6 +60,7 @@ mod transitions;
 mod work;
 
 use completions::CompletionQueue;
+pub use congestion::PairCongestion;
 use due::{Due, DueEvents};
 use events::EventQueues;
 use groups::Groups;
@@ -146,6 +151,8 @@ pub struct HcaConfig {
     pub identity: Identity,
     /// Delays.
     pub delays: Delays,
+    /// Congestion control, if the network has one.
+    pub congestion: Option<Arc<CongestionControl>>,
 }
 
 /// Events of a card, counted since the start.
@@ -200,6 +207,8 @@ pub struct HcaState {
     left: Time,
     vectors: Vec<u16>,
     counters: HcaCounters,
+    /// Figures of pairs that met congestion.
+    congestion: BTreeMap<u32, PairCongestion>,
 }
 
 /// A card.
@@ -296,6 +305,9 @@ impl Hca {
                 Due::Answer(pair) => {
                     step.with_pair(pair, Step::continue_answer);
                 }
+                Due::Pace(pair) => {
+                    step.with_pair(pair, Step::end_delay);
+                }
             }
         }
     }
@@ -324,6 +336,11 @@ impl Hca {
     pub fn counters(&self) -> HcaCounters {
         self.core.counters
     }
+
+    /// Figures of congestion control, by the number of the queue pair.
+    pub fn congestion(&self) -> &BTreeMap<u32, PairCongestion> {
+        &self.core.congestion
+    }
 }
 
 impl Step<'_> {
@@ -334,6 +351,7 @@ impl Step<'_> {
             fetched: self.core.fetched,
             left: self.core.left,
             counters: self.core.counters,
+            congestion: std::mem::take(&mut self.core.congestion),
             ..HcaState::default()
         };
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use belljar_verbs::Psn;
 
+use crate::congestion::PairPace;
 use crate::fields::{u8_at, u16_at, u32_at, u64_at};
 use crate::lent::Buffer;
 use crate::requester::Requester;
@@ -119,6 +120,7 @@ pub(crate) struct QueuePair {
     pub(crate) context: Vec<u8>,
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
+    pub(crate) pace: PairPace,
 }
 
 impl QueuePair {
@@ -132,6 +134,7 @@ impl QueuePair {
             context: own,
             requester: Requester::default(),
             responder: Responder::default(),
+            pace: PairPace::default(),
         }
     }
 

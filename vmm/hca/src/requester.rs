@@ -145,6 +145,10 @@ impl Step<'_> {
         };
         let counter = pair.requester.head;
         let service = pair.service();
+        let has_answers = service == PairService::Reliable;
+        if !has_answers && !self.may_send(pair, at) {
+            return false;
+        }
         if service == PairService::Management {
             pair.requester.head = counter.wrapping_add(1);
             self.send_management(pair, &bytes, counter, at);
@@ -220,12 +224,14 @@ impl Step<'_> {
     /// Sends packets of begun work, in order, as far as the window allows.
     fn send_begun(&mut self, pair: &mut QueuePair, at: Time) {
         for index in 0..pair.requester.begun.len() {
-            while let Some(begun) = pair.requester.begun.get(index)
-                && begun.sent < begun.packets
-            {
-                if pair.requester.under_way() >= WINDOW {
+            let is_open = |begun: &Begun| begun.sent < begun.packets;
+            while pair.requester.begun.get(index).is_some_and(is_open) {
+                if pair.requester.under_way() >= WINDOW || !self.may_send(pair, at) {
                     return;
                 }
+                let Some(begun) = pair.requester.begun.get(index) else {
+                    return;
+                };
                 let Some(packet) = self.packet_of(pair, begun) else {
                     return self.fail_begun(pair, index, Failure::LocalProtection);
                 };
@@ -247,7 +253,7 @@ impl Step<'_> {
 
     /// Puts a packet of a pair on the link at `at`, or after its last one.
     pub(crate) fn emit(&mut self, pair: &mut QueuePair, packet: Packet, at: Time) {
-        let at = at.max(pair.requester.last);
+        let at = self.paced(pair, &packet, at.max(pair.requester.last));
         pair.requester.last = at;
         self.put_on_link(packet, at);
     }

@@ -11,6 +11,8 @@ use crate::memory::{read, write};
 mod administration;
 /// The driver's commands, each right and wrong.
 mod commands;
+/// Congestion control.
+mod congestion;
 /// Random programs against a plain model.
 mod random;
 /// Programs over the transport.
@@ -55,6 +57,10 @@ struct TestNode {
 impl TestNode {
     /// A card after reset.
     fn new(lid: u16) -> Self {
+        Self::with_control(lid, None)
+    }
+
+    fn with_control(lid: u16, congestion: Option<Arc<CongestionControl>>) -> Self {
         let identity = Identity {
             guid: 0x0262_6a00_0000_0000 | u64::from(lid),
             lid,
@@ -66,7 +72,11 @@ impl TestNode {
         let delays = DELAYS;
         Self {
             ram: guest_ram(&[(0, RAM)]).unwrap(),
-            hca: Hca::new(HcaConfig { identity, delays }),
+            hca: Hca::new(HcaConfig {
+                identity,
+                delays,
+                congestion,
+            }),
             now: Time::ZERO,
             toggle: true,
             free: QUEUES,
@@ -76,7 +86,11 @@ impl TestNode {
 
     /// A card that is set up, with an event queue for everything, and its port up.
     fn ready(lid: u16) -> Self {
-        let mut node = Self::new(lid);
+        Self::ready_with_control(lid, None)
+    }
+
+    fn ready_with_control(lid: u16, congestion: Option<Arc<CongestionControl>>) -> Self {
+        let mut node = Self::with_control(lid, congestion);
         node.set_up();
         let context = node.queue_context(32 * 256, 8, 0, 0);
         node.mailbox(&context);
@@ -464,7 +478,18 @@ impl Wire {
 
 /// Two nodes with a connected pair each.
 fn connected(service: u8, retries: u32, timeout: u8) -> (Vec<TestNode>, [TestPair; 2]) {
-    let mut nodes = vec![TestNode::ready(1), TestNode::ready(2)];
+    connected_with_control(service, retries, timeout, None)
+}
+
+/// The same with congestion control.
+fn connected_with_control(
+    service: u8,
+    retries: u32,
+    timeout: u8,
+    control: Option<&Arc<CongestionControl>>,
+) -> (Vec<TestNode>, [TestPair; 2]) {
+    let node = |lid| TestNode::ready_with_control(lid, control.cloned());
+    let mut nodes = vec![node(1), node(2)];
     let pairs = [
         TestPair::new(&mut nodes[0], 0x300, service),
         TestPair::new(&mut nodes[1], 0x301, service),

@@ -13,7 +13,7 @@ use belljar_devices::virtio::{
     RegisterWindow,
 };
 use belljar_devices::{InterruptController, Moment, Power, Rtc, Serial, SerialState, TestDevice};
-use belljar_hca::HcaCounters;
+use belljar_hca::{HcaCounters, PairCongestion};
 use belljar_sim::{Frequency, Random, Seed, Time};
 use serde::{Deserialize, Serialize};
 
@@ -354,6 +354,12 @@ impl Devices {
     /// Counters of the InfiniBand card; `None` without one.
     pub(super) fn card_counters(&self) -> Option<HcaCounters> {
         self.infiniband.as_ref().map(|card| card.counters())
+    }
+
+    /// Figures of the InfiniBand card's congestion control.
+    pub(super) fn card_congestion(&self) -> Vec<(u32, PairCongestion)> {
+        let cards = self.infiniband.iter();
+        cards.flat_map(|card| card.congestion()).collect()
     }
 
     pub(super) fn net_counters(&self) -> NetCounters {

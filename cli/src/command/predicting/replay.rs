@@ -11,7 +11,7 @@ mod doubts;
 /// Hostfiles, rankfiles and lists with the hosts of ranks.
 pub(in crate::command) mod hostfile;
 /// Jobs whose nodes have InfiniBand cards.
-mod infiniband;
+pub(in crate::command) mod infiniband;
 /// The run to replay, and the settings of its trace and of the replay.
 pub(in crate::command) mod job;
 /// Warnings about networks of replays.

@@ -30,7 +30,9 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use belljar_cli::mix::{Combination, Combinations, Mix, TrafficLevel, combinations};
+use belljar_cluster::plan::infiniband::InfinibandPlan;
 use belljar_cluster::plan::network_warnings;
+use belljar_cluster::scenario::Scenario;
 use belljar_cluster::scenario::quantity::Duration;
 use belljar_fabric::{Routing, Settings, Topology};
 use belljar_files::Folder;
@@ -96,6 +98,8 @@ struct PendingCombination {
     jobs: Vec<Job>,
     /// The jobs' runs, at the level of messages.
     played: AllPlayed,
+    /// The hosts' InfiniBand cards, if they have them, with a scenario that has them.
+    cards: Option<(Scenario, InfinibandPlan)>,
 }
 
 /// Jobs, and warnings about them.
@@ -180,11 +184,19 @@ fn described(error: anyhow::Error, path: &Path, values: &[(String, String)]) -> 
 struct NetworkWarnings(BTreeMap<String, Vec<String>>);
 
 impl NetworkWarnings {
-    fn of(&mut self, mix: &Mix, topology: &Topology, settings: &Settings) -> Result<Vec<String>> {
+    fn of(
+        &mut self,
+        mix: &Mix,
+        (topology, settings): (&Topology, &Settings),
+        cards: Option<&(Scenario, InfinibandPlan)>,
+    ) -> Result<Vec<String>> {
         let mut settings = settings.clone();
         if mix.is_greedy() {
             // The routing chooses among all paths of minimum cost.
             settings.routing = Routing::Random;
+        }
+        if let Some((_, cards)) = cards {
+            return Ok(messages::warnings(cards));
         }
         let key = format!("{} {:?} {}", mix.hosts, settings.routing, mix.network);
         if let Some(known) = self.0.get(&key) {
@@ -242,7 +254,8 @@ impl<'p> CombinationReader<'p> {
         let mix = Mix::of(path, &combination)?;
         let (topology, settings) = mix.machine(path)?;
         mix.policies(&topology, &settings)?;
-        let mut warnings = networks.of(&mix, &topology, &settings)?;
+        let cards = mix.cards(path)?;
+        let mut warnings = networks.of(&mix, (&topology, &settings), cards.as_ref())?;
         let ((jobs, said), played) = self.jobs(&mix)?;
         warnings.extend(self.rescaled(&jobs));
         let wanted = PendingCombination {
@@ -251,6 +264,7 @@ impl<'p> CombinationReader<'p> {
             values: combination.values,
             mix,
             jobs,
+            cards,
         };
         Ok((wanted, said))
     }
@@ -262,7 +276,9 @@ impl<'p> CombinationReader<'p> {
         let (mut jobs, said) = mix.jobs(self.path, runs)?;
         let played = match mix.level {
             TrafficLevel::Matrix => AllPlayed::new(),
-            TrafficLevel::Message => messages::all_played(&mut jobs, runs, played)?,
+            TrafficLevel::Message => {
+                messages::all_played(&mut jobs, runs, played, mix.infiniband.is_some())?
+            }
         };
         Ok(((jobs, said), played))
     }
@@ -281,6 +297,7 @@ impl<'p> CombinationReader<'p> {
         let mix = Mix::of(self.path, &combination)?;
         let ((jobs, _), played) = self.jobs(&mix)?;
         Ok(PendingCombination {
+            cards: mix.cards(self.path)?,
             played,
             warnings: checked.warnings.clone(),
             values: combination.values,

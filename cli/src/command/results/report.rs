@@ -315,6 +315,15 @@ fn facts(run: &RunData, directory: Option<&Path>) -> Vec<(String, String)> {
         let by = by.map_or_else(String::new, |by| format!(", seen by {by}"));
         let calls = format!("{}{by}", count(summary.mpi_calls));
         facts.push(("MPI calls".to_owned(), calls));
+        if let Some(congestion) = summary.congestion() {
+            let words = format!(
+                "{} marked packets, {} notifications, {} of delays of queue pairs",
+                count(congestion.marked),
+                count(congestion.notifications_received),
+                belljar_analysis::time_words(congestion.delay_ps)
+            );
+            facts.push(("congestion".to_owned(), words));
+        }
         facts.extend(
             summary
                 .warnings

@@ -75,13 +75,15 @@ fn prepared(run: &Path) -> Result<PathBuf> {
             Err(error) => warning!("{}: {error}; it is prepared again", path.display()),
         }
     }
+    let calibrated = Calibrated::of_run(run)?;
+    calibrated.without_cards(run, "networks of background jobs")?;
     let Calibrated {
         program,
         calibration,
         costs,
         clocks,
         ..
-    } = Calibrated::of_run(run)?.without_cards(run, "networks of background jobs")?;
+    } = calibrated;
     let job = PreparedJob::new(program, calibration, costs, clocks)?;
     let keep = || -> io::Result<()> {
         fs::create_dir_all(&folder)?;

@@ -26,7 +26,9 @@ use belljar_cluster::observe::follow::OutputFollower;
 use belljar_cluster::observe::progress::{ProgressDisplay, Showing};
 use belljar_cluster::plan::Plan;
 use belljar_cluster::plan::nodes::template;
-use belljar_cluster::results::infiniband::{self, INFINIBAND_LINKS_FILE, INFINIBAND_WIRE_FILE};
+use belljar_cluster::results::infiniband::{
+    self, INFINIBAND_LINKS_FILE, INFINIBAND_MARKS_FILE, INFINIBAND_PAIRS_FILE, INFINIBAND_WIRE_FILE,
+};
 use belljar_cluster::results::run_directory::{RunDirectory, SCENARIO_FILE};
 use belljar_cluster::results::wire::{self, WIRE_FILE};
 use belljar_cluster::run::checkpoint::{CheckpointChoice, Tell};
@@ -423,6 +425,12 @@ fn write_traffic(run: &Run, directory: &RunDirectory) -> Result<()> {
     if let Some(network) = run.infiniband() {
         directory.write(INFINIBAND_LINKS_FILE, &infiniband::links(network))?;
         directory.write(INFINIBAND_WIRE_FILE, &infiniband::wire(network))?;
+        if network.has_control() {
+            directory.write(INFINIBAND_MARKS_FILE, &infiniband::marks(network))?;
+            let nodes = run.reports().iter();
+            let nodes = nodes.map(|report| (report.node(), report.congestion()));
+            directory.write(INFINIBAND_PAIRS_FILE, &infiniband::pairs(nodes))?;
+        }
     }
     Ok(())
 }

@@ -17,13 +17,15 @@ use super::{CheckpointError, FOLDER, IntactCheckpoint, RECORD};
 use crate::results::run_directory::SCENARIO_FILE;
 
 /// Files of a finished run that a continued one writes anew.
-const RESULTS: [&str; 9] = [
+const RESULTS: [&str; 11] = [
     LOST_FILE,
     "summary.json",
     "host.json",
     "wire.csv",
     "links-ib.csv",
     "wire-ib.csv",
+    "marks-ib.csv",
+    "pairs-ib.csv",
     "report.html",
     "files",
     FOLDER,

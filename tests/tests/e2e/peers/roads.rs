@@ -68,7 +68,8 @@ fn calls(dir: &Dir, out: &str) -> BTreeMap<Caller, Vec<String>> {
 
 /// The requests that consecutive waits complete. The order and the status of each depend on the wait that completes it.
 fn completions(completed: &[Value]) -> String {
-    let parts = |request: &Value| ["request", "ending", "exact"].map(|key| request[key].to_string());
+    let parts =
+        |request: &Value| ["request", "ending", "exact"].map(|key| request[key].to_string());
     let mut parts: Vec<[String; 3]> = completed.iter().map(parts).collect();
     parts.sort_unstable();
     format!("completed by waits: {parts:?}")

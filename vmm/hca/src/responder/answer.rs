@@ -119,9 +119,18 @@ impl Step<'_> {
         else {
             return false;
         };
+        if self.waits_to_answer(pair) {
+            return true;
+        }
         let mtu = pair.mtu() as u64;
         let packets = u64::from(bytes).div_ceil(mtu).max(1) as u32;
-        let end = packets.min(done + PIECE);
+        // With congestion control, each packet has a delay of its own.
+        let piece = if self.config.congestion.is_some() {
+            1
+        } else {
+            PIECE
+        };
+        let end = packets.min(done + piece);
         let mut sent = 0;
         while done < end {
             let offset = u64::from(done) * mtu;
@@ -151,6 +160,9 @@ impl Step<'_> {
         if let Some(Answer::Read { done: left, .. }) = pair.responder.answers.front_mut() {
             *left = done;
         }
+        if self.waits_to_answer(pair) {
+            return true;
+        }
         pair.responder.answering = true;
         // The next piece is read from memory so early that the link does not wait for it.
         let delays = &self.config.delays;
@@ -161,6 +173,17 @@ impl Step<'_> {
         let next = (Time::ZERO + early).max(self.now);
         self.core.due.push(next, Due::Answer(pair.number));
         true
+    }
+
+    /// True if the next packet of an answer waits for the pair's delay by congestion control.
+    fn waits_to_answer(&mut self, pair: &mut QueuePair) -> bool {
+        let at = self.now + self.config.delays.answer;
+        let begin = self.preparation_of(pair, at);
+        if let Some(begin) = begin {
+            pair.responder.answering = true;
+            self.core.due.push(begin, Due::Answer(pair.number));
+        }
+        begin.is_some()
     }
 
     /// Sends a packet to the peer. Returns its bytes on the link.
@@ -176,6 +199,7 @@ impl Step<'_> {
         packet.opcode.operation = operation;
         packet.extensions = of;
         packet.payload = payload;
+        packet.notifies = self.takes_mark(pair);
         let length = packet.to_bytes().len();
         let answered = self.now + self.config.delays.answer;
         let data = match operation {
@@ -186,7 +210,11 @@ impl Step<'_> {
             0 => answered,
             _ => self.fetched_from_memory(data, answered),
         };
-        let at = fetched.max(pair.responder.last);
+        let at = match operation {
+            Operation::ReadResponse { .. } => self.paced(pair, &packet, fetched),
+            _ => fetched,
+        };
+        let at = at.max(pair.responder.last);
         pair.responder.last = at;
         if pair.state != PairState::Reset {
             self.put_on_link(packet, at);

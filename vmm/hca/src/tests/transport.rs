@@ -37,6 +37,44 @@ fn a_message_takes_the_delays_and_completes_after_its_acknowledgement() {
     assert_eq!(nodes[0].now, acknowledged);
 }
 
+/// Programs arm a queue before or after they read it. Each entry has one event in either order.
+#[test]
+fn an_armed_queue_has_one_event_for_each_entry() {
+    let (mut nodes, [mut one, mut two]) = connected(0, 7, 14);
+    let mut wire = Wire::default();
+    let keys = registered(&mut nodes);
+    for _ in 0..3 {
+        two.receive(&nodes[1], &segment(100, keys[1], DATA));
+    }
+    // Events of the queue so far: valid entries of the event queue, in its first pass.
+    let events = |node: &TestNode| {
+        let entries = (0..256).map(|index| node.bytes(QUEUES + 32 * index, 32));
+        let is_of_queue = |entry: &Vec<u8>| entry[31] >> 7 == 0 && entry[1] == 0;
+        entries.filter(is_of_queue).count()
+    };
+    let mut send = |nodes: &mut Vec<TestNode>| {
+        one.post(&mut nodes[0], 0x0a, 0, &segment(8, keys[0], DATA));
+        wire.run(nodes, Time::MAX, |_| false);
+        events(&nodes[1])
+    };
+    let arm = |node: &mut TestNode, consumer: u32| {
+        let doorbell = u64::from((2_u32 << 24 | 0x301).swap_bytes());
+        let value = u64::from(consumer.swap_bytes()) << 32 | doorbell;
+        node.hca
+            .write_doorbell(0x80_0020, 8, value, &node.ram, node.now);
+        events(node)
+    };
+    assert_eq!(arm(&mut nodes[1], 0), 0);
+    assert_eq!(send(&mut nodes), 1);
+    // Armed again before the entry is read.
+    assert_eq!(arm(&mut nodes[1], 0), 1);
+    two.poll(&nodes[1]).unwrap();
+    assert_eq!(send(&mut nodes), 2);
+    // This entry comes before the queue is armed, and the program has not read it.
+    assert_eq!(send(&mut nodes), 2);
+    assert_eq!(arm(&mut nodes[1], 2), 3);
+}
+
 #[test]
 fn writes_reads_and_atomic_operations_reach_the_peers_memory() {
     let (mut nodes, [mut one, mut two]) = connected(0, 7, 14);

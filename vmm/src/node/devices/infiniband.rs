@@ -9,8 +9,8 @@ use belljar_devices::pci::{
 };
 use belljar_devices::{InterruptController, Moment};
 use belljar_hca::{
-    DEVICE, DOORBELLS, Hca, HcaCounters, HcaState, REGISTERS, REVISION, VECTOR_PENDING,
-    VECTOR_TABLE, VECTORS, VENDOR,
+    DEVICE, DOORBELLS, Hca, HcaCounters, HcaState, PairCongestion, REGISTERS, REVISION,
+    VECTOR_PENDING, VECTOR_TABLE, VECTORS, VENDOR,
 };
 use belljar_sim::{Frequency, Time};
 use serde::{Deserialize, Serialize};
@@ -236,5 +236,11 @@ impl InfinibandCard {
 
     pub(super) fn counters(&self) -> HcaCounters {
         self.hca.counters()
+    }
+
+    /// Figures of congestion control, by the number of the queue pair.
+    pub(super) fn congestion(&self) -> Vec<(u32, PairCongestion)> {
+        let pairs = self.hca.congestion().iter();
+        pairs.map(|(number, figures)| (*number, *figures)).collect()
     }
 }

@@ -29,7 +29,7 @@ const FRAME: [u64; 2] = [1_538, 1_448];
 const RENDEZVOUS: [u64; 2] = [165_600, 29_984];
 
 /// The size from which on a message is read by its receiver's card.
-pub(super) fn rendezvous(scenario: &Scenario) -> u64 {
+pub(in crate::command) fn rendezvous(scenario: &Scenario) -> u64 {
     let speed = scenario.infiniband.as_ref().map(|table| table.speed);
     let [fdr, later] = RENDEZVOUS;
     if speed == Some(SpeedName::Fdr) {
@@ -49,8 +49,16 @@ pub(super) fn warnings(
     overrides: &[String],
 ) -> Result<Vec<String>> {
     let traced = job.scenario(&[])?;
-    let of_network = job.infiniband(wanted)?.map(|plan| plan.warnings);
-    let mut warnings = of_network.unwrap_or_default();
+    let plan = job.infiniband(wanted)?;
+    let has_control = plan
+        .as_ref()
+        .is_some_and(InfinibandPlan::has_congestion_control);
+    let mut warnings = plan.map(|plan| plan.warnings).unwrap_or_default();
+    if has_control {
+        warnings.push(
+            "replays have no congestion control: infiniband.congestion has no effect, and messages of congested links are uncertain".to_owned(),
+        );
+    }
     let had = traced.infiniband.is_some();
     let has = wanted.infiniband.is_some();
     if had != has {
@@ -87,7 +95,7 @@ fn keys_of_ethernet(overrides: &[String]) -> Option<String> {
 }
 
 /// The network of a plan in this model.
-pub(super) fn network(plan: &InfinibandPlan, model: Model) -> NetworkModel {
+pub(in crate::command) fn network(plan: &InfinibandPlan, model: Model) -> NetworkModel {
     let delays = plan.delays;
     let cards = delays.send + delays.receive;
     let topology = plan.topology.clone();

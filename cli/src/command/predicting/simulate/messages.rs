@@ -4,20 +4,24 @@
 //! from its start time and hosts. Called by `simulate`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use belljar_cli::mix::MessageModel;
+use belljar_cluster::plan::infiniband::InfinibandPlan;
+use belljar_cluster::scenario::Scenario;
 use belljar_fabric::{Settings, Topology};
 use belljar_networks::LinkLoad;
 use belljar_program::Program;
-use belljar_replay::{Contention, ContentionState, Joined, NetworkModel, NextEnd, Setting};
+use belljar_replay::{Contention, ContentionState, Costs, Joined, NetworkModel, NextEnd, Setting};
 use belljar_sim::Frequency;
 use belljar_simulate::{Job, JobProgress, Nanos, Next};
 
 use super::play::Saved;
 use super::traced::Runs;
-use crate::command::predicting::replay::job::Calibrated;
+use crate::command::predicting::replay::infiniband;
+use crate::command::predicting::replay::job::{Calibrated, Model};
 
 /// Maximum number of calls of a mix's jobs: all of them are in memory together.
 const MOST_CALLS: usize = 1 << 26;
@@ -41,6 +45,7 @@ pub(super) fn all_played(
     jobs: &mut [Job],
     runs: &Runs,
     known: &mut AllPlayed,
+    has_cards: bool,
 ) -> Result<AllPlayed> {
     let mut all = AllPlayed::new();
     let mut calls = 0;
@@ -57,11 +62,10 @@ pub(super) fn all_played(
                 let directory = runs.directory(number);
                 let directory = directory.context("a job's run is not known")?;
                 let of = Calibrated::on_processor(directory, runs.processor())?;
-                let of = Arc::new(of.without_cards(directory, "machines of `simulate`")?);
-                known.insert(number, Arc::clone(&of));
-                of
+                known.entry(number).or_insert_with(|| Arc::new(of)).clone()
             }
         };
+        check_cards(&of, runs, number, has_cards)?;
         let factor = job.estimate as f64 / job.duration.max(1) as f64;
         job.duration = lasted(&of.program).max(1);
         job.estimate = (job.duration as f64 * factor) as Nanos;
@@ -99,6 +103,29 @@ pub(super) fn all_played(
     Ok(all)
 }
 
+/// Refuses a run over another kind of network than the machine's.
+fn check_cards(of: &Calibrated, runs: &Runs, number: usize, has_cards: bool) -> Result<()> {
+    let directory = runs.directory(number).unwrap_or(Path::new("."));
+    match has_cards {
+        true => of.with_cards(directory),
+        false => of.without_cards(
+            directory,
+            "machines of `simulate` with a [network] and not [infiniband]",
+        ),
+    }
+}
+
+/// Warnings about the network of cards.
+pub(super) fn warnings(cards: &InfinibandPlan) -> Vec<String> {
+    let mut warnings = cards.warnings.clone();
+    if cards.has_congestion_control() {
+        warnings.push(
+            "simulated machines have no congestion control: infiniband.congestion has no effect, and messages of congested links are uncertain".to_owned(),
+        );
+    }
+    warnings
+}
+
 /// All jobs, joined into one program.
 pub(super) fn joined(jobs: &[Job], played: &AllPlayed) -> Joined {
     let mut joined = Joined::default();
@@ -129,18 +156,31 @@ fn clocks(jobs: &[Job], played: &AllPlayed) -> Vec<Frequency> {
 pub(super) fn setting(
     jobs: &[Job],
     played: &AllPlayed,
-    topology: &Topology,
-    settings: &Settings,
+    (topology, settings): (&Topology, &Settings),
+    cards: Option<&(Scenario, InfinibandPlan)>,
     model: MessageModel,
 ) -> Result<Setting> {
     let of = played.values().next().context("there is no job")?;
     let (topology, settings) = (topology.clone(), settings.clone());
+    let (network, costs) = match (cards, model) {
+        (Some((scenario, plan)), _) => {
+            let model = match model {
+                MessageModel::Flow => Model::Flow,
+                MessageModel::Packet => Model::Packet,
+            };
+            let rendezvous = Some(infiniband::rendezvous(scenario));
+            let costs = Costs {
+                rendezvous,
+                ..of.costs
+            };
+            (infiniband::network(plan, model), costs)
+        }
+        (None, MessageModel::Flow) => (NetworkModel::Flow(topology, settings), of.costs),
+        (None, MessageModel::Packet) => (NetworkModel::Packet(topology, settings), of.costs),
+    };
     Ok(Setting {
-        network: match model {
-            MessageModel::Flow => NetworkModel::Flow(topology, settings),
-            MessageModel::Packet => NetworkModel::Packet(topology, settings),
-        },
-        costs: of.costs,
+        network,
+        costs,
         clocks: match played.values().any(|of| of.rescaled.is_some()) {
             true => clocks(jobs, played),
             // All are equal.
@@ -152,17 +192,24 @@ pub(super) fn setting(
 }
 
 /// A job ends when all of its ranks have returned from their last calls.
-pub(super) struct Messages<'p>(Contention<'p>);
+pub(super) struct Messages<'p> {
+    contention: Contention<'p>,
+    is_kept: bool,
+}
 
 impl<'p> Messages<'p> {
     /// A contention of these jobs, before their starts.
     pub(super) fn new(joined: &'p Joined, setting: &'p Setting) -> Result<Self> {
-        Ok(Self(Contention::new(joined, setting)?))
+        Ok(Self {
+            contention: Contention::new(joined, setting)?,
+            // Packets of cards have no saved state.
+            is_kept: !matches!(setting.network, NetworkModel::Infiniband(_)),
+        })
     }
 
     /// Loads of the links.
     pub(super) fn links(&self) -> Vec<LinkLoad> {
-        self.0.links()
+        self.contention.links()
     }
 
     /// Restores a state, which is untrusted.
@@ -170,18 +217,18 @@ impl<'p> Messages<'p> {
     /// # Errors
     /// If it is not a state of these jobs on this network.
     pub(super) fn restore(&mut self, state: ContentionState) -> Result<()> {
-        Ok(self.0.restore(state)?)
+        Ok(self.contention.restore(state)?)
     }
 }
 
 impl JobProgress for Messages<'_> {
     fn begin(&mut self, now: Nanos, job: usize, places: &[u32]) {
-        self.0.begin(now.saturating_mul(1000), job, places);
+        self.contention.begin(now.saturating_mul(1000), job, places);
     }
 
     fn next_end(&mut self, until: Option<Nanos>) -> Next {
         let until = until.map(|until| until.saturating_mul(1000));
-        match self.0.next_end(until) {
+        match self.contention.next_end(until) {
             NextEnd::Job(time, job) => Next::End(time.div_ceil(1000), job),
             NextEnd::Nothing => Next::Nothing,
             NextEnd::NotYet => Next::Pause,
@@ -191,7 +238,11 @@ impl JobProgress for Messages<'_> {
 
 impl Saved for Messages<'_> {
     fn save(&self) -> Option<ContentionState> {
-        self.0.save()
+        self.contention.save()
+    }
+
+    fn is_kept(&self) -> bool {
+        self.is_kept
     }
 }
 
@@ -200,7 +251,7 @@ mod tests {
     use super::*;
     use crate::command::predicting::replay::job::Rescaled;
     use belljar_program::Process;
-    use belljar_replay::{Calibration, Costs};
+    use belljar_replay::Calibration;
     use belljar_trace::Implementation;
 
     /// Two jobs of a run whose work takes half as long and one of a run with its own: messages of the first two take

@@ -21,6 +21,11 @@ pub(super) type Outcome = (Simulated, Vec<LinkLoad>);
 pub(super) trait Saved: JobProgress {
     /// All changing data that the simulation's own state lacks.
     fn save(&self) -> Option<ContentionState>;
+
+    /// False if it has data that `save` lacks, so that an interrupted combination begins again.
+    fn is_kept(&self) -> bool {
+        true
+    }
 }
 
 impl Saved for AsLong<'_> {
@@ -62,8 +67,8 @@ pub(super) fn play(
         TrafficLevel::Message => {
             let joined = messages::joined(jobs, &wanted.played);
             let network = (topology, settings);
-            let setting =
-                messages::setting(jobs, &wanted.played, network.0, network.1, wanted.mix.model)?;
+            let (cards, model) = (wanted.cards.as_ref(), wanted.mix.model);
+            let setting = messages::setting(jobs, &wanted.played, network, cards, model)?;
             let mut messages = Messages::new(&joined, &setting)?;
             if let Some(jobs) = kept.jobs {
                 messages.restore(jobs).with_context(|| refused)?;
@@ -84,6 +89,7 @@ fn through(
     loop {
         let stops = !watch.continues();
         if let Some(keeper) = &mut keeper
+            && progress.is_kept()
             && (stops || keeper.is_due())
         {
             keeper.keep(&CombinationState {

@@ -57,17 +57,31 @@ impl Calibrated {
         })
     }
 
-    /// The same, unless its messages took InfiniBand cards; `whose` names where frames of Ethernet carry them.
+    /// Refuses a run without InfiniBand cards, for a machine with cards.
+    ///
+    /// # Errors
+    /// If nodes of the run had no cards.
+    pub(in crate::command) fn with_cards(&self, directory: &Path) -> Result<()> {
+        if !self.has_cards {
+            bail!(
+                "{}: its nodes had no InfiniBand cards, and those of the machine have: name a run with [infiniband], or give the machine a [network]",
+                directory.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses a run whose messages took InfiniBand cards; `whose` names where frames of Ethernet carry them.
     ///
     /// # Errors
     /// If nodes of the run had cards.
-    pub(in crate::command) fn without_cards(self, directory: &Path, whose: &str) -> Result<Self> {
+    pub(in crate::command) fn without_cards(&self, directory: &Path, whose: &str) -> Result<()> {
         if self.has_cards {
             bail!(
                 "{}: its nodes had InfiniBand cards, and {whose} carry frames of Ethernet only: name a run without [infiniband]",
                 directory.display()
             );
         }
-        Ok(self)
+        Ok(())
     }
 }
