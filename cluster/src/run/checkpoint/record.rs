@@ -32,7 +32,7 @@ use crate::run::stuck::StuckState;
 
 const MAGIC: &[u8; 8] = b"BELLCKPT";
 /// Increases with every change of the format, or of the meaning of saved state.
-const VERSION: u32 = 27;
+const VERSION: u32 = 28;
 /// Maximum number of parts: the run's, and one for each node.
 const MOST_PARTS: u32 = 1 << 16;
 /// Longest part.
