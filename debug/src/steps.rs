@@ -284,7 +284,7 @@ impl Session {
         };
         let node = process.node;
         let now = self.timeline.position().time;
-        let dead = self.timeline.plan().dies_at(node).filter(|at| *at <= now);
+        let dead = self.timeline.plan().dead_since(node, now);
         dead.map_or(Ok(()), |at| Err(SessionError::NodeDead { node, at }))
     }
 

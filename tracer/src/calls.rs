@@ -123,6 +123,12 @@ pub(crate) struct Displaced {
 }
 
 impl OpenCalls {
+    /// Returns the address spaces of all calls.
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = Space> {
+        let keys = self.live.keys().chain(self.stale.keys());
+        keys.map(|(space, _)| *space)
+    }
+
     /// Returns the number of calls around one at `slot` of `thread`.
     pub(crate) fn depth(&mut self, space: Space, thread: u64, slot: u64) -> u16 {
         self.unwind(space, thread, slot);

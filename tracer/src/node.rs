@@ -3,7 +3,7 @@
 //! Calls come from probes (`probe`) or through the preloaded library (`library`); both begin and end here. A hostile guest can
 //! only harm itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -161,6 +161,19 @@ impl NodeTracer {
             processes: self.known.clone(),
             counters: self.counters.clone(),
         }
+    }
+
+    /// Ends all processes at cycle `at`, because their node has lost power.
+    pub fn lose_processes(&mut self, at: u64) {
+        let mut spaces: BTreeSet<Space> = self.processes.keys().copied().collect();
+        spaces.extend(self.open.spaces());
+        for space in spaces {
+            self.end_process(space, at);
+        }
+        self.launched.clear();
+        self.detoured = None;
+        self.to_watch.clear();
+        self.own.end_all(at);
     }
 
     /// Ends the process in an address space.

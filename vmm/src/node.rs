@@ -34,6 +34,8 @@ mod saved;
 mod stops;
 /// A fast path for turns in which a node only executes instructions.
 mod stretch;
+/// A node that takes the place of one that lost power.
+mod succession;
 /// The run loop: turn by turn, exit by exit.
 mod turns;
 
@@ -54,6 +56,7 @@ use devices::{CONTROL, Devices};
 use noise::Noise;
 use processor::{Activity, Processor};
 use rotation::Rotation;
+use succession::EarlierCounters;
 
 pub use absence::Absence;
 pub use exits::ExitCounts;
@@ -113,6 +116,8 @@ pub struct Node {
     noise: Option<Noise>,
     /// Detours at given times.
     absences: Absences,
+    /// Counters of the nodes whose place it took.
+    earlier: EarlierCounters,
     ended: Option<NodeStop>,
 }
 
@@ -188,6 +193,7 @@ impl Node {
             sampling: None,
             noise: None,
             absences: Absences::default(),
+            earlier: EarlierCounters::default(),
             ended: None,
         })
     }
@@ -231,13 +237,15 @@ impl Node {
     /// Instructions retired by all processors, except in traced stubs.
     pub fn retired(&self) -> u64 {
         let each = self.processors.iter();
-        each.map(|processor| processor.vcpu.retired()).sum()
+        let own: u64 = each.map(|processor| processor.vcpu.retired()).sum();
+        own.saturating_add(self.earlier.retired)
     }
 
     /// The sum of the processors' time accounts; `None` without a time model.
     pub fn account(&self) -> Option<TimeAccount> {
         let mut accounts = self.processors.iter().map(|one| one.vcpu.account());
-        accounts.try_fold(TimeAccount::default(), |sum, one| Some(sum + one?))
+        let own = accounts.try_fold(TimeAccount::default(), |sum, one| Some(sum + one?));
+        own.map(|own| self.earlier.account(own))
     }
 
     /// The time of the node's next action: now, while a processor executes; else its first own
@@ -394,7 +402,7 @@ impl Node {
 
     /// The network card's counters; zeros without a card.
     pub fn net_counters(&self) -> NetCounters {
-        self.devices.net_counters()
+        self.earlier.net(self.devices.net_counters())
     }
 
     /// Nonexistent MSRs that the guest accessed, each once, in ascending order.

@@ -33,7 +33,7 @@ use pages::{PageContents, Runs};
 
 const MAGIC: &[u8; 8] = b"BELLSNAP";
 /// Incremented with every change of the format, or of the meaning of saved state.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// Bytes before the header.
 const PREFIX: u64 = 24;
 /// Longest header: devices' state, not RAM.

@@ -14,15 +14,16 @@ use crate::plan::error::PlanError;
 use crate::scenario::engine::Engine;
 use crate::scenario::{DetourTable, HoldTable, NodeFailure, Scenario};
 
+/// Failures of nodes.
+mod failures;
 /// Losses of chosen frames.
 mod losses;
 
+pub(crate) use failures::PowerLoss;
 pub(crate) use losses::loss_words;
 
 /// Most tables of one kind.
 const MOST_TABLES: usize = 10_000;
-/// The command to a node's init that ends a rank.
-const KILL: &str = "kill";
 /// The end of a detour of a processor that never returns: beyond all limits of runs.
 const NEVER: Time = Time::from_ps(1 << 62);
 
@@ -50,6 +51,8 @@ pub(crate) struct DelayPlan {
     commands: Vec<(u32, (Time, String))>,
     /// Outages of nodes' links.
     outages: Vec<(u32, Outage)>,
+    /// Times without power after which nodes start again, by node.
+    restarts: Vec<(u32, PowerLoss)>,
     /// All of them, by start.
     pub(crate) all: Vec<Delay>,
 }
@@ -62,30 +65,13 @@ impl Plan {
         own.map(|(_, command)| command.clone()).collect()
     }
 
-    /// The time at which node `node` stops for good by a failure of the scenario, if it does.
-    pub fn dies_at(&self, node: u32) -> Option<Time> {
-        let absences = self.delays.absences.iter();
-        let own = absences.filter(|(of, absence)| *of == node && absence.until == NEVER);
-        own.map(|(_, absence)| absence.at).min()
-    }
-
     /// The kills of ranks on node `node`: times, and the rank, or all.
     pub(crate) fn kills_of(&self, node: u32) -> Vec<(Time, Option<u32>)> {
         let own = self.delays.kills.iter();
         let own = own.filter(|(of, _)| *of == node);
         own.map(|(_, kill)| *kill).collect()
     }
-
-    /// The detours of node `node` at given times.
-    pub(crate) fn absences_of(&self, node: u32) -> Vec<Absence> {
-        let own = self.delays.absences.iter();
-        let own = own.filter(|(of, _)| *of == node);
-        own.map(|(_, absence)| *absence).collect()
-    }
 }
-
-/// The kind of a failure, with its length and rank, if given.
-type Failure = (NodeFailure, Option<Span>, Option<u32>);
 
 impl DelayPlan {
     /// The time from which on no delay and no failure changes the run; `Time::MAX` if a node or a link never returns.
@@ -144,6 +130,9 @@ impl DelayPlan {
         }
         for table in &scenario.nodes.fail {
             node_exists("nodes.fail.node", table.node, nodes)?;
+            if table.kind == NodeFailure::Restart {
+                failures::can_restart(scenario, table.node)?;
+            }
             let length = table.length.map(|length| length.0);
             let failure = (table.kind, length, table.rank);
             plan.fail(table.node, kinds, table.at.0, failure)?;
@@ -218,76 +207,6 @@ impl DelayPlan {
         });
         self.absences
             .extend(absences.map(|absence| (node, absence)));
-    }
-
-    fn fail(
-        &mut self,
-        node: u32,
-        kinds: &[NodeKind],
-        at: Span,
-        (kind, length, rank): Failure,
-    ) -> Result<(), PlanError> {
-        const KEYS: [&str; 2] = ["nodes.fail.at", "nodes.fail.for"];
-        if kind == NodeFailure::Kill {
-            return self.kill(node, at, length, rank);
-        }
-        if let Some(rank) = rank {
-            let limits = "left out unless kind = \"kill\"";
-            return fail("nodes.fail.rank", rank, limits);
-        }
-        let (at, until) = match (kind, length) {
-            (NodeFailure::Die, Some(length)) => {
-                return fail(
-                    KEYS[1],
-                    length,
-                    "left out for a node that dies; use kind = \"pause\"",
-                );
-            }
-            (NodeFailure::Pause, None) => {
-                return fail(KEYS[1], "left out", "given for kind = \"pause\"");
-            }
-            (_, None) => (interval(KEYS, at, Span::from_ps(1))?.0, NEVER),
-            (_, Some(length)) => interval(KEYS, at, length)?,
-        };
-        if kind != NodeFailure::Link {
-            let own = 0..vcpus_of(kinds, node);
-            self.take_away(node, own, at, until);
-        }
-        if kind != NodeFailure::Pause {
-            let until = if until == NEVER { Time::MAX } else { until };
-            self.outages.push((node, Outage { from: at, until }));
-        }
-        let end = if until == NEVER {
-            String::new()
-        } else {
-            format!(" to {until}")
-        };
-        self.note(at, format!("node {node}: {kind:?} from {at}{end}"));
-        Ok(())
-    }
-
-    /// Has the node's init end a rank's process, or those of all ranks.
-    fn kill(
-        &mut self,
-        node: u32,
-        at: Span,
-        length: Option<Span>,
-        rank: Option<u32>,
-    ) -> Result<(), PlanError> {
-        if let Some(length) = length {
-            let limits = "left out for a rank that is killed";
-            return fail("nodes.fail.for", length, limits);
-        }
-        let keys = ["nodes.fail.at", "nodes.fail.for"];
-        let at = interval(keys, at, Span::from_ps(1))?.0;
-        let whom = rank.map_or("all".to_owned(), |rank| rank.to_string());
-        self.note(
-            at,
-            format!("node {node}: ranks ({whom}) are killed at {at}"),
-        );
-        self.commands.push((node, (at, format!("{KILL} {whom}"))));
-        self.kills.push((node, (at, rank)));
-        Ok(())
     }
 
     fn note(&mut self, at: Time, words: String) {

@@ -227,7 +227,7 @@ pub struct NodeReport {
 
 impl NodeReport {
     pub(crate) fn of(runner: &Runner) -> Self {
-        let counters = runner.node().engine_report().counters;
+        let counters = runner.engine_report().counters;
         let named = |(name, count): (&str, u64)| (name.to_owned(), count);
         let (worked, time) = runner.worked();
         Self {
@@ -333,7 +333,7 @@ fn hidden_programs(runner: &Runner) -> Vec<String> {
 
 fn warnings(runner: &Runner) -> Vec<String> {
     let mut warnings = Vec::new();
-    let report = runner.node().engine_report();
+    let report = runner.engine_report();
     for missing in &report.unimplemented {
         let bytes: String = missing
             .bytes

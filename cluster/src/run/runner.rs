@@ -28,6 +28,8 @@ mod console;
 mod logs;
 /// Samples of a node's processors.
 mod profile;
+/// Starts of a node after losses of power.
+mod restart;
 /// A node's state and the related state of the host, saved and restored.
 mod saved;
 
@@ -36,6 +38,7 @@ pub use breaks::{BreakFilter, WatchedAccess};
 pub use console::ConsoleLog;
 pub(crate) use console::write_lines;
 pub(crate) use logs::{Lengths, Logs, named};
+pub(crate) use restart::{Restart, Restarts};
 pub use saved::KeepError;
 pub(crate) use saved::RunnerState;
 
@@ -89,6 +92,7 @@ pub struct Runner {
     /// Latest end of its last turn.
     limit: Time,
     pub(crate) breaks: Breaks,
+    restarts: Restarts,
     /// Instructions that it had retired before its start here.
     before: u64,
     /// Instructions that it retired here before its init had finished, and their host time.
@@ -121,7 +125,13 @@ impl Runner {
             busy: Stopwatch::default(),
             limit: Time::ZERO,
             breaks: Breaks::default(),
+            restarts: Restarts::default(),
         }
+    }
+
+    /// Lets these nodes take its node's place, in order of their times.
+    pub(crate) fn will_restart(&mut self, ahead: Vec<Restart>) {
+        self.restarts = Restarts::new(ahead, self.restarts.done);
     }
 
     /// The node itself.
@@ -180,6 +190,7 @@ impl Runner {
     /// # Errors
     /// If the host fails for the node.
     pub fn run_ahead(&mut self, limit: Time, echo: Span) -> Result<bool, NodeError> {
+        let limit = self.until_restart(limit);
         let is_short = limit.since(self.limit) < SHORT;
         self.limit = limit;
         let lap = match is_short {
@@ -280,6 +291,9 @@ impl Runner {
     /// # Errors
     /// If a file cannot be written.
     pub fn collect_output(&mut self) -> io::Result<Vec<Word>> {
+        if let Some(log) = self.take_boot_log() {
+            self.log(&log)?;
+        }
         let bytes = self.node.take_console();
         self.log(&bytes)?;
         for stream in Stream::ALL {
@@ -348,7 +362,8 @@ impl Runner {
             let line = std::mem::take(&mut self.control);
             let line = String::from_utf8_lossy(&line);
             match line.trim().split_once(' ') {
-                None if line.trim() == "ready" => {
+                // A node that has started again is ready once more.
+                None if line.trim() == "ready" && self.ready.is_none() => {
                     self.ready = Some(self.node.now());
                     self.booting = (self.executed(), self.host_time());
                     words.push(Word::Ready);

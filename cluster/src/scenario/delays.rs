@@ -71,7 +71,7 @@ pub struct FailTable {
     pub kind: NodeFailure,
     /// Rank whose process is killed, of the ranks on the node; all of them when absent.
     pub rank: Option<u32>,
-    /// Length of a pause or of a lost link; a link is lost for good when absent.
+    /// Length of a pause, of a lost link or of the time without power before a restart; a link is lost for good when absent.
     #[serde(rename = "for")]
     pub length: Option<Duration>,
 }
@@ -87,6 +87,8 @@ pub enum NodeFailure {
     Pause,
     /// The link fails for a time, or for good.
     Link,
+    /// The node loses power and, after a time, starts again as after its boot.
+    Restart,
     /// The processes of ranks end by SIGKILL, as when the kernel runs out of memory.
     Kill,
 }

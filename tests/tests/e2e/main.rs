@@ -29,6 +29,7 @@ mod peers;
 mod perturbation;
 mod programs;
 mod replay;
+mod restart;
 mod sandbox;
 mod smp;
 mod snapshot;

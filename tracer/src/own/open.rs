@@ -182,6 +182,14 @@ impl OwnProbes {
         }
     }
 
+    /// Ends all processes.
+    pub(crate) fn end_all(&mut self, at: u64) {
+        let spaces: Vec<Space> = self.tasks.keys().copied().collect();
+        for space in spaces {
+            self.end_task(space, at);
+        }
+    }
+
     fn task(&mut self, space: Space, at: u64) -> &mut Task {
         if self.tasks.len() >= MAX_PROCESSES && !self.tasks.contains_key(&space) {
             let others = self.tasks.iter().filter(|(space, _)| **space != KERNEL);

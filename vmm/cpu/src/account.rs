@@ -3,6 +3,8 @@
 //! Sums only grow, and sums of several processors can be added. The exact engine keeps them under a
 //! time model; nodes add them up for the trace and the summary.
 
+use serde::{Deserialize, Serialize};
+
 /// Number of paths that processors of a node share: from the third and the fourth level of caches, and from memory.
 pub const SHARED_PATHS: usize = 3;
 
@@ -17,7 +19,7 @@ pub struct PathUse {
 
 /// Sums since reset, in cycles except for `instructions`. `branch` is part of the core's time; the rest of the clock is time in the
 /// core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeAccount {
     /// Instructions retired, except in traced stubs.
     pub instructions: u64,
@@ -35,6 +37,27 @@ pub struct TimeAccount {
     pub processor: bool,
     /// Cycles without an instruction: the processor was halted.
     pub idle: u64,
+}
+
+impl TimeAccount {
+    /// The sums of an account that continues `other` since this account had the sums `begin`.
+    #[must_use]
+    pub fn continuing(self, other: Self, begin: Self) -> Self {
+        let sum = |of: fn(&Self) -> u64| {
+            let since = of(&self).saturating_sub(of(&begin));
+            of(&other).saturating_add(since)
+        };
+        Self {
+            instructions: sum(|it| it.instructions),
+            caches: sum(|it| it.caches),
+            memory: sum(|it| it.memory),
+            translation: sum(|it| it.translation),
+            bandwidth: sum(|it| it.bandwidth),
+            branch: sum(|it| it.branch),
+            processor: self.processor,
+            idle: sum(|it| it.idle),
+        }
+    }
 }
 
 impl std::ops::Add for TimeAccount {

@@ -127,6 +127,11 @@ impl Detours {
 }
 
 impl Noise {
+    /// Continues the counters of another node.
+    pub(super) fn go_on(&mut self, counts: NoiseCounts) {
+        self.counts = counts;
+    }
+
     /// True if this can be the noise of a node whose processors have these clocks. Each clock must be before the
     /// end of its present detours, so that loading it does not draw all earlier ones.
     pub(super) fn is_sound(&self, clocks: &[Cycles], frequency: Frequency) -> bool {

@@ -12,6 +12,7 @@ use super::arrivals::Arrivals;
 use super::devices::DevicesState;
 use super::noise::Noise;
 use super::processor::ProcessorState;
+use super::succession::EarlierCounters;
 use super::{ExitCounts, Node, NodeError, NodeStop, VcpuParts};
 use crate::config::NodeConfig;
 use crate::snapshot::{Identity, Snapshot, SnapshotError};
@@ -30,6 +31,7 @@ struct NodeState {
     noise: Option<Noise>,
     /// Commands of earlier cycles were delivered.
     commands_from: Cycles,
+    earlier: EarlierCounters,
 }
 
 impl Node {
@@ -52,6 +54,7 @@ impl Node {
             ended: self.ended,
             noise: self.save_noise(),
             commands_from: self.commands.due_from,
+            earlier: self.earlier.clone(),
         })?;
         check::<NodeState>(&bytes)?;
         Ok(bytes)
@@ -98,6 +101,7 @@ impl Node {
         node.ended = state.ended;
         node.noise = state.noise;
         node.commands.due_from = state.commands_from;
+        node.earlier = state.earlier;
         Ok(node)
     }
 

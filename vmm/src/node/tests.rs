@@ -8,6 +8,8 @@ mod cutting;
 mod fake;
 /// Detours of processors.
 mod noise;
+/// Nodes that take the place of others.
+mod succession;
 /// Nodes of several processors, each with its own script.
 mod vcpus;
 

@@ -168,3 +168,46 @@ fn tables_that_cannot_be_are_refused_by_the_key() {
     assert!(error.contains("-1 s"), "{error}");
     assert!(plan(&(hold(1, 0, "1 s", "1 ms") + &hold(1, 0, "1001 ms", "2 ms"))).is_ok());
 }
+
+#[test]
+fn a_restart_is_an_absence_for_good_of_one_node_and_the_begin_of_the_next() {
+    let restart = |at: &str, length: &str| {
+        format!("[[nodes.fail]]\nnode = 1\nat = \"{at}\"\nkind = \"restart\"\nfor = \"{length}\"\n")
+    };
+    let pause = "[[nodes.fail]]\nnode = 1\nat = \"7 s\"\nkind = \"pause\"\nfor = \"1 s\"\n";
+    let found = plan(&(restart("5 s", "1 s") + pause + &restart("2 s", "1 s"))).unwrap();
+    let at = |seconds: u64| Time::from_ps(seconds * 1_000_000_000_000);
+    let loss = |from, to| PowerLoss {
+        at: at(from),
+        until: at(to),
+    };
+    assert_eq!(found.restarts, [(1, loss(5, 6)), (1, loss(2, 3))]);
+    assert_eq!(found.outages.len(), 2);
+    assert_eq!(found.end(), at(8));
+    let own: Vec<Absence> = found.absences.iter().map(|(_, own)| *own).collect();
+    let losses = [loss(2, 3), loss(5, 6)];
+    let after = |restarted| {
+        let absences = failures::absences_after(&own, &losses, restarted);
+        let first = absences.iter().filter(|absence| absence.processor == 0);
+        let mut times: Vec<(Time, Time)> = first.map(|it| (it.at, it.until)).collect();
+        times.sort_unstable();
+        times
+    };
+    assert_eq!(after(0), [(at(2), NEVER)]);
+    assert_eq!(after(1), [(Time::ZERO, at(3)), (at(5), NEVER)]);
+    assert_eq!(after(2), [(Time::ZERO, at(6)), (at(7), at(8))]);
+    let refused = |tables: &str, words: &str| {
+        let error = plan(tables).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    };
+    let without = restart("2 s", "1 s").replace("for = \"1 s\"\n", "");
+    refused(&without, "nodes.fail.for is left out");
+    let head = restart("2 s", "1 s").replace("node = 1", "node = 0");
+    refused(&head, "of another node than 0");
+    let twice = restart("2 s", "1 s") + &restart("2500 ms", "1 s");
+    refused(&twice, "after the end of the detour or failure");
+    refused(
+        &format!("boot = \"each\"\n{}", restart("2 s", "1 s")),
+        "nodes.boot",
+    );
+}

@@ -199,11 +199,18 @@ impl SharedParts {
         Node::clone_of(snapshot, &config, maker)
     }
 
-    /// Sends the clone `node` its identity, node `index`, at `time`.
-    pub(crate) fn tell_identity(&self, plan: &Plan, index: u32, node: &mut Node, time: Time) {
+    /// Sends the clone `node` its identity, node `index`, at `time`. Each of its starts, counted by `start`, has other random numbers.
+    pub(crate) fn tell_identity(
+        &self,
+        plan: &Plan,
+        (index, start): (u32, u32),
+        node: &mut Node,
+        time: Time,
+    ) {
         let seed = Seed(plan.seed);
         let mut own = [0; 32];
-        Random::new(seed, "guest", u64::from(index)).fill(&mut own);
+        let stream = u64::from(start) << 32 | u64::from(index);
+        Random::new(seed, "guest", stream).fill(&mut own);
         let own: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
         let words = identity_words(plan, index);
         let line = format!("{words} belljar.seed={own}\n");

@@ -104,7 +104,10 @@ impl PageKeeper {
     ) -> io::Result<(u64, W)> {
         self.tidy();
         let mut pack = PackWriter::new(number, to);
-        for (runner, kept) in workers.runners().zip(&mut self.nodes) {
+        for (mut runner, kept) in workers.runners().zip(&mut self.nodes) {
+            if runner.take_is_new() {
+                *kept = KeptPages::default();
+            }
             kept.update(runner.node().ram(), self.map.as_ref(), &mut pack)?;
         }
         let pages = u64::from(pack.pages());

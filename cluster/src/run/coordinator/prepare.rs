@@ -35,6 +35,10 @@ use crate::run::stuck::StuckState;
 mod assembly;
 /// The state of a run between two rounds, in memory.
 pub(crate) mod instant;
+/// Nodes that take the place of ones that lose power.
+mod restarts;
+
+pub(super) use restarts::restarts;
 
 /// Open files of a run besides its nodes' consoles, with a margin.
 const SPARE_FILES: u64 = 1024;
@@ -285,19 +289,20 @@ impl Setup<'_> {
         let plan = self.plan;
         let mut node = self.new_node(parts, bases, index)?;
         if !bases.is_empty() {
-            parts.tell_identity(plan, index, &mut node, told);
+            parts.tell_identity(plan, (index, 0), &mut node, told);
         }
         let noise = plan.noise_of(index);
         if !noise.is_empty() {
             node.begin_noise(&noise, Seed(plan.seed), index.into(), told);
         }
-        node.be_absent(&plan.absences_of(index));
+        node.be_absent(&plan.absences_of(index, 0));
         node.set_commands(&plan.commands_of(index), told);
         let tracer = || NodeTracer::new(index, &selection(plan, index));
         let tracer = plan.trace.enabled.then(tracer);
         let logs = Logs::begin(index, plan.profile.is_some(), self.directory)?;
         let mut runner = Runner::new(index, node, tracer, logs);
         runner.begin_calls(plan, parts);
+        runner.will_restart(restarts(plan, parts, bases, index, 0)?);
         let profile = plan.profile.zip(parts.of_node(plan, index).code.clone());
         if let Some((profile, files)) = profile {
             let bytes = runner.begin_profile(profile, files);
@@ -333,6 +338,7 @@ impl Setup<'_> {
             nodes,
             kept,
             lengths,
+            restarts,
         } = restored;
         let of = &found.run;
         let own = self.own_nodes().into_iter().zip(nodes);
@@ -352,8 +358,9 @@ impl Setup<'_> {
         });
         let runners = runners.collect::<Result<Vec<_>, KeepError>>();
         let mut runners = runners.map_err(CheckpointError::from)?;
-        for runner in &mut runners {
+        for (runner, restarts) in runners.iter_mut().zip(restarts) {
             runner.begin_calls(plan, parts);
+            runner.will_restart(restarts);
         }
         let (captures, links, recorder) = match directory {
             Some(directory) => (

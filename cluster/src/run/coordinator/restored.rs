@@ -4,7 +4,7 @@
 //! network are restored, and the run's files are checked. Only then the run truncates its files and
 //! continues; otherwise the previous checkpoint is tried (`CheckpointChoice`).
 
-use super::prepare::restored_infiniband;
+use super::prepare::{restarts, restored_infiniband};
 use belljar_fabric::Fabric;
 use belljar_lossless::Lossless;
 use belljar_sim::Time;
@@ -17,7 +17,7 @@ use crate::results::capture::Captures;
 use crate::run::background::Backgrounds;
 use crate::run::checkpoint::{CheckpointChoice, CheckpointError, IntactCheckpoint, identity};
 use crate::run::recorder::selection;
-use crate::run::runner::{KeepError, Lengths, RunnerState};
+use crate::run::runner::{KeepError, Lengths, Restart, RunnerState};
 
 /// The state of a run at a checkpoint.
 pub(super) struct Restored {
@@ -31,6 +31,8 @@ pub(super) struct Restored {
     pub(super) kept: Vec<KeptPages>,
     /// The lengths of all nodes' outputs.
     pub(super) lengths: Vec<Lengths>,
+    /// The nodes that take the place of those of this host.
+    pub(super) restarts: Vec<Vec<Restart>>,
 }
 
 /// A node restored from a checkpoint, with its tracer and the state of its runner.
@@ -92,6 +94,7 @@ impl Setup<'_> {
         }
         let own = self.own_nodes();
         let (mut nodes, mut kept, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all_restarts = Vec::new();
         for index in 0..plan.nodes {
             let record = found.node(index)?;
             lengths.push(record.runner.lengths);
@@ -102,8 +105,11 @@ impl Setup<'_> {
             let bytes = plan.kind_of(index).memory;
             let ram = found.ram(index, kind, &record, bytes)?;
             let node = parts.restored(plan, index, ram, &record.runner.node);
+            let restarted = record.runner.restarted();
+            let ahead = restarts(plan, parts, &found.bases, index, restarted)?;
+            all_restarts.push(ahead);
             let node = node.map(|mut node| {
-                node.be_absent(&plan.absences_of(index));
+                node.be_absent(&plan.absences_of(index, restarted));
                 node.set_commands(&plan.commands_of(index), Time::ZERO);
                 node
             });
@@ -128,6 +134,7 @@ impl Setup<'_> {
             nodes,
             kept,
             lengths,
+            restarts: all_restarts,
         })
     }
 }

@@ -10,6 +10,7 @@ use belljar_cpu::{SegmentRegister, WatchedBuffers, Watchpoint};
 use belljar_sim::Time;
 
 use super::Runner;
+use crate::observe::watch::Watch;
 
 /// The bits of CR3 with the address of the page tables.
 const TABLES: u64 = 0x000f_ffff_ffff_f000;
@@ -126,6 +127,20 @@ impl Runner {
     /// Arrivals at breakpoints since the node was released, in order.
     pub(crate) fn arrivals(&self) -> &[Arrival] {
         &self.breaks.arrivals
+    }
+
+    /// Sets all stops of a node that has taken the place of another one.
+    pub(super) fn set_stops(&mut self) {
+        if !self.breaks.points.is_empty() {
+            let addresses: Vec<u64> = self.breaks.points.keys().copied().collect();
+            self.node.set_breakpoints(&addresses);
+        }
+        if !self.breaks.watched.is_empty() {
+            self.node.set_watchpoints(&self.breaks.watched);
+        }
+        let watch = self.watch.as_ref().and_then(Watch::next);
+        self.node
+            .pause_at(self.breaks.pause.or(watch).unwrap_or(u64::MAX));
     }
 
     /// Handles the node's stop before an instruction.

@@ -121,7 +121,7 @@ impl Runner {
     }
 
     /// Watches the buffers of operations that the tracer names, if they have changed.
-    fn watch_buffers(&mut self) {
+    pub(super) fn watch_buffers(&mut self) {
         let Some(changed) = self
             .tracer
             .as_mut()

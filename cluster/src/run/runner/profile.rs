@@ -109,6 +109,13 @@ impl Runner {
         })
     }
 
+    /// Forgets the mappings of all processes, which have ended.
+    pub(super) fn forget_mappings(&mut self) {
+        if let Some(profiler) = &mut self.profiler {
+            profiler.mappings.clear();
+        }
+    }
+
     /// Ends sampling; returns the profile's last bytes, if there is one.
     pub(super) fn end_profile(&mut self) -> Option<Vec<u8>> {
         let next = self.node.next_sample().unwrap_or(0);

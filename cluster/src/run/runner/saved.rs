@@ -13,7 +13,7 @@ use belljar_vmm::{Node, NodeError, NodeStop};
 use serde::{Deserialize, Serialize};
 
 use super::profile::ProfilerState;
-use super::{Breaks, Lengths, Logs, Runner};
+use super::{Breaks, Lengths, Logs, Restarts, Runner};
 use crate::observe::watch::{STATE_FOLDER, StateLog, StateLogState, Watch};
 use crate::results::run_directory::{RunDirectory, RunDirectoryError};
 use crate::results::stream::Stream;
@@ -38,6 +38,8 @@ pub(crate) struct RunnerState {
     refused_memory: Option<String>,
     panicked: Option<String>,
     profile: Option<ProfilerState>,
+    /// Starts after losses of power.
+    restarted: u32,
 }
 
 impl RunnerState {
@@ -58,6 +60,11 @@ impl RunnerState {
         let states = self.states.iter();
         let states = states.map(|state| (Runner::states_file(index), state.length));
         outputs.chain(states).collect()
+    }
+
+    /// Starts of the node after losses of power so far.
+    pub(crate) fn restarted(&self) -> usize {
+        self.restarted as usize
     }
 
     /// Takes the saved state of the node's profile, if it has one.
@@ -122,6 +129,7 @@ impl Runner {
             refused_memory: self.refused_memory.clone(),
             panicked: self.panicked.clone(),
             profile: self.save_profile(),
+            restarted: self.restarts.done,
         })
     }
 
@@ -143,6 +151,7 @@ impl Runner {
             profiler: None,
             limit: Time::ZERO,
             breaks: Breaks::default(),
+            restarts: Restarts::new(Vec::new(), saved.restarted),
             before: node.retired(),
             booting: Default::default(),
             index,

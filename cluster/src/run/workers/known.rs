@@ -135,9 +135,7 @@ impl KnownNode {
 }
 
 fn next_of(runner: &Runner) -> u64 {
-    let never = runner.ended.is_some();
-    let next = runner.node().next_event().filter(|_| !never);
-    next.unwrap_or(Time::MAX).as_ps()
+    runner.next_event().unwrap_or(Time::MAX).as_ps()
 }
 
 #[cfg(test)]

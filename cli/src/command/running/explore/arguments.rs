@@ -48,9 +48,9 @@ pub(crate) struct ExploreArguments {
     /// Print the results as JSON.
     #[arg(long)]
     pub(super) json: bool,
-    /// Failures to inject, each in a run of its own: kill, die, pause, link, loss.
+    /// Failures to inject, each in a run of its own: kill, die, restart, pause, link, loss.
     ///
-    /// A rank is killed; its node stops or pauses; its node's link fails for a time; a frame of its message is lost.
+    /// A rank is killed; its node stops, starts again or pauses; its node's link fails for a time; a frame of its message is lost.
     #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
     pub(super) faults: Vec<FaultKind>,
     /// Ranks that failures concern (default all).
@@ -59,7 +59,7 @@ pub(crate) struct ExploreArguments {
     /// Times of failures for each rank and kind, spread over the rank's calls.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = fault_times, requires = "faults")]
     pub(super) fault_times: usize,
-    /// Length of pauses and of failures of links.
+    /// Length of pauses, of failures of links and of times without power.
     #[arg(long, value_name = "TIME", default_value = "10ms", requires = "faults")]
     pub(super) fault_length: String,
     /// Runs with random detours of single processors, for races between threads.

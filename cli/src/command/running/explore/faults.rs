@@ -24,6 +24,8 @@ pub(super) enum FaultKind {
     Kill,
     /// A rank's node stops for good, as without power.
     Die,
+    /// A rank's node loses power, and starts again after a time.
+    Restart,
     /// A rank's node pauses.
     Pause,
     /// The link of a rank's node fails for a time.
@@ -58,7 +60,7 @@ pub(super) struct FaultChoice {
     pub(super) ranks: Vec<u32>,
     /// Times for each rank and kind.
     pub(super) times: usize,
-    /// Length of pauses and of failures of links, in picoseconds.
+    /// Length of pauses, of failures of links and of times without power, in picoseconds.
     pub(super) length_ps: u64,
 }
 
@@ -78,6 +80,7 @@ impl FaultKind {
         match self {
             Self::Kill => "kill",
             Self::Die => "die",
+            Self::Restart => "restart",
             Self::Pause => "pause",
             Self::Link => "link",
             Self::Loss => "loss",
@@ -89,13 +92,13 @@ impl FaultKind {
     pub(super) fn recovery_ps(self) -> u64 {
         match self {
             Self::Kill => 5_000_000_000_000,
-            Self::Die | Self::Pause | Self::Link | Self::Loss => 1_000_000_000_000,
+            Self::Die | Self::Restart | Self::Pause | Self::Link | Self::Loss => 1_000_000_000_000,
         }
     }
 
     /// True if the job loses a rank.
     pub(super) fn loses_rank(self) -> bool {
-        matches!(self, Self::Kill | Self::Die)
+        matches!(self, Self::Kill | Self::Die | Self::Restart)
     }
 }
 
@@ -108,6 +111,11 @@ impl Fault {
             FaultKind::Kill => format!("rank {rank} is killed at {at} s, {place}"),
             FaultKind::Die => {
                 format!("node {node} stops at {at} s; rank {rank} is {place}")
+            }
+            FaultKind::Restart => {
+                format!(
+                    "node {node} loses power at {at} s and starts again; rank {rank} is {place}"
+                )
             }
             FaultKind::Pause => {
                 format!("node {node} pauses at {at} s; rank {rank} is {place}")
@@ -149,7 +157,10 @@ pub(super) fn faults(directory: &Path, wanted: &FaultChoice) -> Result<Vec<Fault
                 FaultKind::Loss => sends(calls, wanted.times),
                 _ => times(calls, wanted.times),
             };
-            let has_length = matches!(kind, FaultKind::Pause | FaultKind::Link);
+            let has_length = matches!(
+                kind,
+                FaultKind::Restart | FaultKind::Pause | FaultKind::Link
+            );
             all.extend(times.into_iter().map(|(at_ps, place, to)| Fault {
                 kind: *kind,
                 rank: *rank,

@@ -221,7 +221,7 @@ fn not_injected(fault: &Fault, summary: &Value) -> Option<String> {
             let is_own = missed.any(|kill| kill["at_ps"].as_u64() == Some(fault.at_ps));
             is_own.then(|| "no process of the rank was there".to_owned())
         }
-        FaultKind::Die | FaultKind::Pause | FaultKind::Link => None,
+        FaultKind::Die | FaultKind::Restart | FaultKind::Pause | FaultKind::Link => None,
     }
 }
 

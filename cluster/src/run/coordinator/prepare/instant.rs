@@ -5,7 +5,7 @@
 
 use std::fs::File;
 
-use super::restored_infiniband;
+use super::{restarts, restored_infiniband};
 use belljar_fabric::{Fabric, FabricState};
 use belljar_lossless::{Lossless, LosslessState};
 use belljar_replay::BackgroundState;
@@ -207,11 +207,13 @@ impl Origin {
         let tracer = state.tracer(index, selection.as_ref());
         let tracer = tracer.map_err(CheckpointError::from)?;
         let mut node = node.map_err(failed)?;
-        node.be_absent(&plan.absences_of(index));
+        node.be_absent(&plan.absences_of(index, state.restarted()));
         node.set_commands(&plan.commands_of(index), Time::ZERO);
         let runner = Runner::resume(index, node, tracer, None, state.clone());
         let mut runner = runner.map_err(CheckpointError::from)?;
         runner.begin_calls(plan, &self.parts);
+        let (bases, restarted) = (&self.bases, state.restarted());
+        runner.will_restart(restarts(plan, &self.parts, bases, index, restarted)?);
         Ok(runner)
     }
 
