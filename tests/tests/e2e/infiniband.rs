@@ -103,6 +103,7 @@ pair srq ibv_srq_pingpong -n 100 -s 64
 pair events ibv_rc_pingpong -e -n 100 -s 64
 pair long ibv_rc_pingpong -c -n 5 -s 4194304
 pair send_lat ib_send_lat -s 8 -n 200
+pair send_events ib_send_lat -e -s 8 -n 20
 pair read_lat ib_read_lat -s 8 -n 200
 pair atomic_lat ib_atomic_lat -n 200
 pair write_bw ib_write_bw -s 65536 -n 100
@@ -131,6 +132,9 @@ echo "== end"
         assert!(part(&text, "device").contains(line), "{line}: {text}");
     }
     assert_eq!(part(&text, "rate"), "100 Gb/sec (4X EDR)\n");
+    // With an interrupt for each message.
+    let by_events = number(part(&text, "send_events"), "8 ", 4);
+    assert!((1.5..10.0).contains(&by_events), "{text}");
     assert!(!text.contains("failed "), "{text}");
     for name in ["rc", "uc", "ud", "srq", "events"] {
         assert!(part(&text, name).contains("100 iters"), "{name}: {text}");
