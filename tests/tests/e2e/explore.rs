@@ -1,5 +1,8 @@
 //! Other orders of a job's messages: all are found, forced by delays, and repeated to the byte.
 
+/// A node that loses power and starts again.
+mod restart;
+
 use std::path::Path;
 
 use belljar_tests::Dir;

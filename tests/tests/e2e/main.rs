@@ -29,7 +29,6 @@ mod peers;
 mod perturbation;
 mod programs;
 mod replay;
-mod restart;
 mod sandbox;
 mod smp;
 mod snapshot;

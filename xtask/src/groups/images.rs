@@ -14,7 +14,7 @@ pub(super) const SEVERAL: &str = "bookworm-smp";
 
 /// Returns the images for tests of `groups` that do not build their own.
 pub(super) fn images(groups: &[Group]) -> Vec<&'static str> {
-    const WITH_SEVERAL: [Group; 7] = [
+    const WITH_SEVERAL: [Group; 8] = [
         Group::Trace,
         Group::Smp,
         Group::Checkpoint,
@@ -22,6 +22,7 @@ pub(super) fn images(groups: &[Group]) -> Vec<&'static str> {
         Group::Kvm,
         Group::Groups,
         Group::Noise,
+        Group::Explore,
     ];
     let several = groups.iter().any(|group| WITH_SEVERAL.contains(group));
     let mut images = vec!["bookworm-mpich"];

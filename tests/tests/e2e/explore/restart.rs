@@ -1,4 +1,4 @@
-//! A node that loses power and starts again.
+//! A node that loses power, and starts again as after its boot.
 
 use std::fs;
 
