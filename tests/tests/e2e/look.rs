@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use belljar_tests::{Dir, Scenario};
 
-/// Commands typed into the node's serial console, until one of them ends the shell.
-const SHELL: &str =
-    "stty -F /dev/ttyS0 -echo; echo shell is there >/dev/ttyS0; sh </dev/ttyS0 >/dev/ttyS0 2>&1";
+/// Commands typed into the node's serial console, until one of them ends the shell. A shell without input passes virtual time fast, and the
+/// console must attach before its end: the node stays busy until input comes.
+const SHELL: &str = "{ stty -echo; while :; do :; done & busy=$!; read go; kill $busy; echo shell is there; sh; } \
+                     </dev/ttyS0 >/dev/ttyS0 2>&1";
 
 /// Waits until `done` returns a value; the caller's time limit ends a test that hangs.
 fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
@@ -66,8 +67,9 @@ fn what_is_typed_into_a_console_is_answered_and_written_down() {
     let Some(dir) = Dir::new() else { return };
     let run = dir.start(&Scenario::new(1, SHELL).limited("5000 s"), "out");
     let mut console = attach(&dir, "out", &[]);
-    read_until(&mut console, "shell is there");
     let mut keys = console.stdin.take().expect("a pipe");
+    keys.write_all(b"go\n").unwrap();
+    read_until(&mut console, "shell is there");
     keys.write_all(b"echo h''i\n").unwrap();
     read_until(&mut console, "# hi\r\n");
     keys.write_all(b"exit 3\n").unwrap();
@@ -86,11 +88,18 @@ fn what_is_typed_into_a_console_is_answered_and_written_down() {
         })
         .collect();
     let words: Vec<&str> = typed.iter().map(|(_, words)| *words).collect();
-    assert_eq!(words, [r"node0 echo h\'\'i\n", r"node0 exit 3\n"]);
+    assert_eq!(
+        words,
+        [r"node0 go\n", r"node0 echo h\'\'i\n", r"node0 exit 3\n"]
+    );
     let end = outcome.summary()["virtual_time_ps"].as_u64().unwrap();
-    assert!(0 < typed[0].0 && typed[0].0 < typed[1].0 && typed[1].0 < end);
+    let times: Vec<u64> = typed.iter().map(|(time, _)| *time).collect();
+    assert!(
+        times[0] > 0 && times.is_sorted() && times[2] < end,
+        "{times:?}"
+    );
     let warnings = outcome.summary()["warnings"].to_string();
-    assert!(warnings.contains("2 pieces of input"), "{warnings}");
+    assert!(warnings.contains("3 pieces of input"), "{warnings}");
     assert!(!outcome.folder().join("control.sock").exists());
 }
 
