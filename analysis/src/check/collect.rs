@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use belljar_job::{Communicators, Fact, Member, Operations, ProcessKey};
 use belljar_mpi::CallKind;
-use belljar_trace::{Event, LostProcess, TraceHeader};
+use belljar_trace::{Datatype, Event, LostProcess, TraceHeader};
 
 use super::buffers::accesses::Accesses;
 use super::buffers::windows::WindowConflicts;
@@ -20,10 +20,11 @@ use super::messages::Messages;
 use super::objects::Objects;
 use super::order::RunOrder;
 use super::requests::RequestStates;
-use super::signature::types::TypeTable;
+use super::signature::types::{TypeTable, UncheckedType};
 use super::{JobEnd, MpiCheck, RunFacts, Unchecked, arguments, library};
 use crate::causes::hang::{Hang, HangVerdict, HungRank, JobRank, RankState};
 use crate::dump::frames::FrameNames;
+use crate::dump::words;
 
 /// The time for which all ranks are inside of calls at least before none of them is taken to go on, in picoseconds.
 const STILL_PS: u64 = 10_000_000_000;
@@ -310,25 +311,38 @@ impl<'a> CheckCollector<'a> {
     }
     /// Comparisons of derived datatypes that were not made.
     fn unchecked_types(&self) -> Vec<Unchecked> {
-        let reason = match self.header.has_datatypes() {
-            true => "some are unknown, or have too many parts",
-            false => "the run recorded their sizes alone; run it with trace.datatypes = true",
-        };
         let lacking = [
             (
-                &self.types.lacks_signatures,
+                &self.types.lacks_signature,
                 "type signatures of derived datatypes",
             ),
             (
-                &self.types.lacks_layouts,
+                &self.types.lacks_layout,
                 "overlaps of buffers of derived datatypes",
             ),
         ];
-        let lacking = lacking.into_iter().filter(|(lacks, _)| lacks.get());
-        let lacking = lacking.map(|(_, check)| Unchecked {
+        let lacking = lacking
+            .into_iter()
+            .filter_map(|(first, check)| Some((first.get()?, check)));
+        let unchecked = lacking.map(|(first, check)| Unchecked {
             check,
-            reason: reason.to_owned(),
+            reason: self.why_unchecked(first),
         });
-        lacking.collect()
+        unchecked.collect()
+    }
+
+    /// The reason why datatypes were not compared, with the first of them.
+    fn why_unchecked(&self, first: UncheckedType) -> String {
+        if !self.header.has_datatypes() {
+            return "the run recorded their sizes alone; run it with trace.datatypes = true"
+                .to_owned();
+        }
+        let why = match first.datatype {
+            Datatype::Unknown => "the trace lacks the call that made them",
+            _ => "they have too many parts, or were made by a call that is not followed",
+        };
+        let name = words::datatype(first.datatype);
+        let rank = self.last.get(&first.process).map_or(0, |call| call.rank);
+        format!("{why}; the first is {name} of rank {rank}")
     }
 }

@@ -262,8 +262,8 @@ fn compare(first: &TurnPart, part: &TurnPart, context: &TurnContext<'_>, finding
         findings.add(FindingKind::RootMismatch, &calls, text);
         return;
     }
-    if data::differ(&first.call, &part.call, "op") {
-        let text = format!("{}: ranks have different operators", part.label);
+    if let Some(operators) = data::operators(first, part) {
+        let text = format!("{}: {operators}", part.label);
         findings.add(FindingKind::OperatorMismatch, &calls, text);
     }
     let is_blocking =

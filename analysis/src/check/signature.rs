@@ -9,7 +9,8 @@ pub(super) mod types;
 use belljar_trace::datatypes::{PREDEFINED, by_handle};
 use belljar_trace::{Datatype, Event};
 
-use types::{Comparison, TypeTable, TypedData};
+use crate::dump::words::collective_datatype;
+use types::{Comparison, TypeTable, TypedData, difference};
 
 /// The class of a basic datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +134,7 @@ impl Signature {
         let count = u64::try_from(integer(event, count)?).ok()?;
         let constant = constant_datatype(event, datatype);
         let datatype = constant
-            .or_else(|| recorded_datatype(event, datatype))
+            .or_else(|| collective_datatype(event, datatype))
             .unwrap_or(Datatype::Unknown);
         let bytes = datatype.size().and_then(|size| size.checked_mul(count));
         let bytes = if count == 0 { Some(0) } else { bytes };
@@ -151,21 +152,20 @@ impl Signature {
         both.is_none_or(|(own, other)| own == other)
     }
 
-    /// True if the type signatures may be the same; data of no bytes have none.
-    pub(super) fn agrees(self, other: Self, types: &TypeTable) -> bool {
+    /// Describes the first difference of the type signatures, which is empty if it is unknown; `None` if they may be the same.
+    /// Data of no bytes have none.
+    pub(super) fn difference(self, other: Self, types: &TypeTable) -> Option<String> {
         if self.bytes == Some(0) || other.bytes == Some(0) {
-            return true;
+            return None;
         }
-        !matches!(types.compare(self.data, other.data), Comparison::Differ(_))
+        let Comparison::Differ(at) = types.compare(self.data, other.data) else {
+            return None;
+        };
+        let datatypes = [self, other].map(|side| side.data.datatype);
+        // Names of predefined datatypes say it.
+        let is_named = datatypes
+            .iter()
+            .all(|datatype| matches!(datatype, Datatype::Predefined(_)));
+        Some(difference(at.filter(|_| !is_named)))
     }
-}
-
-/// Returns the datatype of a collective operation's data that the trace has for an argument.
-fn recorded_datatype(event: &Event, name: &str) -> Option<Datatype> {
-    let datatypes = event.details.0.as_deref()?.datatypes.as_deref()?;
-    let side = match name {
-        "recvtype" => &datatypes.received,
-        _ => &datatypes.sent,
-    };
-    side.first().copied()
 }

@@ -77,7 +77,7 @@ pub(crate) fn argument(event: &Event, index: usize, parameter: &Parameter, word:
             .filter(|_| is_first(event, index, Base::Comm))
             .map_or_else(|| format!("{word:#x}"), communicator),
         Base::Datatype => datatype_argument(event, parameter.name, word),
-        Base::Op => operation(event, word),
+        Base::Op => operation(event, word).map_or_else(|| format!("{word:#x}"), str::to_owned),
         _ => format!("{word:#x}"),
     }
 }
@@ -125,20 +125,31 @@ fn datatype_argument(event: &Event, name: &str, word: u64) -> String {
         "recvtype" | "result_datatype" => event.transfers.last(),
         _ => event.transfers.first(),
     };
-    match side.map(|transfer| transfer.datatype) {
+    let known = side.map(|transfer| transfer.datatype);
+    match known.or_else(|| collective_datatype(event, name)) {
         Some(known) if known != Datatype::Unknown && name != "target_datatype" => datatype(known),
         _ => format!("{word:#x}"),
     }
 }
 
-fn operation(event: &Event, word: u64) -> String {
-    let name = match event.implementation {
+/// Returns the datatype of a collective operation's data that the trace has for an argument.
+pub(crate) fn collective_datatype(event: &Event, name: &str) -> Option<Datatype> {
+    let datatypes = event.details.0.as_deref()?.datatypes.as_deref()?;
+    let side = match name {
+        "recvtype" => &datatypes.received,
+        _ => &datatypes.sent,
+    };
+    side.first().copied()
+}
+
+/// Returns the name of a predefined reduction operator; `None` for others, and if the library's handles are addresses.
+pub(crate) fn operation(event: &Event, word: u64) -> Option<&'static str> {
+    match event.implementation {
         Implementation::Mpich if word >> 8 == 0x58_0000 => {
             let names = &MPICH_OPERATIONS;
             names.get((word & 0xff) as usize).copied()
         }
         Implementation::StandardAbi(_) => standard_abi::operation(word),
         Implementation::Mpich | Implementation::OpenMpi => None,
-    };
-    name.map_or_else(|| format!("{word:#x}"), str::to_owned)
+    }
 }

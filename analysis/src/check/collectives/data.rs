@@ -10,6 +10,7 @@ use belljar_trace::{Datatype, Event, Implementation, Peer, WORLD};
 use super::{TurnContext, TurnPart};
 use crate::check::finding::{FindingKind, Findings};
 use crate::check::signature::{Signature, word};
+use crate::dump::words;
 
 /// Greatest distance of two predefined objects of Open MPI in a program, in bytes.
 const OBJECTS_APART: i64 = 1 << 24;
@@ -29,8 +30,12 @@ pub(super) fn compare(
     let calls = [&first.call, &part.call];
     for one in sides.0.iter().flatten() {
         for other in sides.1.iter().flatten() {
-            if !one.agrees(*other, context.types) {
-                let text = format!("{}: ranks have different datatypes", part.label);
+            if let Some(difference) = one.difference(*other, context.types) {
+                let [own, others] = [one, other].map(|side| words::datatype(side.data.datatype));
+                let text = format!(
+                    "{}: {own} at rank {}, and {others} at rank {}{difference}",
+                    part.label, first.call.rank, part.call.rank
+                );
                 findings.add(FindingKind::DatatypeMismatch, &calls, text);
                 return;
             }
@@ -104,8 +109,24 @@ fn datatype_alone(own: Signature) -> Option<Signature> {
     (own.bytes != Some(0) && is_basic).then_some(Signature { bytes: None, ..own })
 }
 
+/// Describes the operators of two members if both are predefined, and different.
+pub(super) fn operators(first: &TurnPart, part: &TurnPart) -> Option<String> {
+    let (one, other) = (&first.call, &part.call);
+    if !differ(one, other, "op") {
+        return None;
+    }
+    let named = |call: &Event| words::operation(call, word(call, "op")?);
+    Some(match named(one).zip(named(other)) {
+        Some((own, others)) => format!(
+            "{own} at rank {}, and {others} at rank {}",
+            one.rank, other.rank
+        ),
+        None => "ranks have different operators".to_owned(),
+    })
+}
+
 /// True if two members name different predefined objects.
-pub(super) fn differ(one: &Event, other: &Event, name: &str) -> bool {
+fn differ(one: &Event, other: &Event, name: &str) -> bool {
     let (Some(a), Some(b)) = (word(one, name), word(other, name)) else {
         return false;
     };

@@ -99,16 +99,32 @@ pub(in crate::check) struct TypedData {
     pub(in crate::check) count: u64,
 }
 
+/// A datatype that was not compared, and its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::check) struct UncheckedType {
+    pub(in crate::check) process: ProcessKey,
+    pub(in crate::check) datatype: Datatype,
+}
+
+impl From<TypedData> for UncheckedType {
+    fn from(data: TypedData) -> Self {
+        Self {
+            process: data.process,
+            datatype: data.datatype,
+        }
+    }
+}
+
 /// The datatypes of all processes.
 #[derive(Debug, Default)]
 pub(in crate::check) struct TypeTable {
     signatures: BTreeMap<(ProcessKey, u32), Rc<TypeNode>>,
     layouts: BTreeMap<(ProcessKey, u32), ElementLayout>,
     listed: usize,
-    /// True if signatures of derived datatypes were not compared.
-    pub(in crate::check) lacks_signatures: Cell<bool>,
-    /// True if buffers of derived datatypes were not compared.
-    pub(in crate::check) lacks_layouts: Cell<bool>,
+    /// The first datatype whose signature was not compared, if any.
+    pub(in crate::check) lacks_signature: Cell<Option<UncheckedType>>,
+    /// The first datatype whose buffer was not compared, if any.
+    pub(in crate::check) lacks_layout: Cell<Option<UncheckedType>>,
 }
 
 impl TypeTable {
@@ -186,15 +202,17 @@ impl TypeTable {
     /// Compares the type signatures of sent and received data, as far as both reach.
     pub(in crate::check) fn compare(&self, sent: TypedData, received: TypedData) -> Comparison {
         let node = |data: TypedData| self.node(data.process, &[(data.datatype, data.count)]);
-        let is_derived = |data: TypedData| !matches!(data.datatype, Datatype::Predefined(_));
-        let compared = node(sent)
-            .zip(node(received))
-            .map(|(sent, received)| compare::compare(&sent, &received));
+        let is_derived = |data: &TypedData| !matches!(data.datatype, Datatype::Predefined(_));
+        let both = node(sent).zip(node(received));
+        let compared = both.map(|(sent, received)| compare::compare(&sent, &received));
         match compared {
             Some(Comparison::Unknown) | None => {
-                let is_missing = is_derived(sent) || is_derived(received);
-                self.lacks_signatures
-                    .set(self.lacks_signatures.get() || is_missing);
+                let sides = [sent, received].into_iter().filter(is_derived);
+                let without = sides.clone().find(|side| node(*side).is_none());
+                let first = self.lacks_signature.get();
+                let lacking = without.or_else(|| sides.clone().next());
+                self.lacks_signature
+                    .set(first.or(lacking.map(UncheckedType::from)));
                 Comparison::Unknown
             }
             Some(known) => known,
@@ -206,7 +224,8 @@ impl TypeTable {
     pub(in crate::check) fn ranges(&self, data: TypedData, start: u64) -> Option<Vec<(u64, u64)>> {
         let ranges = self.known_ranges(data, start);
         if ranges.is_none() {
-            self.lacks_layouts.set(true);
+            let first = self.lacks_layout.get();
+            self.lacks_layout.set(first.or(Some(data.into())));
         }
         ranges
     }

@@ -87,6 +87,25 @@ fn roots_operators_and_data_are_compared() {
 }
 
 #[test]
+fn both_sides_of_a_difference_are_named() {
+    let text = |name: &str, one: &[u64], other: &[u64]| {
+        let mut job = Ranks::started(2);
+        job.enter(0, 3000, name, one);
+        job.enter(1, 3000, name, other);
+        job.check().findings.remove(0).text
+    };
+    assert_eq!(
+        text("MPI_Bcast", &broadcast(1, INT, 0), &broadcast(1, FLOAT, 0)),
+        "MPI_Bcast: MPI_INT at rank 0, and MPI_FLOAT at rank 1"
+    );
+    let reduce = |operator| [BUFFER, BUFFER + 64, int(1), INT, operator, int(0), WORLD];
+    assert_eq!(
+        text("MPI_Reduce", &reduce(SUM), &reduce(MAX)),
+        "MPI_Reduce: MPI_SUM at rank 0, and MPI_MAX at rank 1"
+    );
+}
+
+#[test]
 fn a_gather_compares_what_is_sent_with_what_the_root_receives() {
     let gather = |count, received: u64| {
         [

@@ -219,7 +219,8 @@ fn hostile_nesting_and_numbers_are_unknown() {
     }
     let whole = types.data(last, 1);
     assert_eq!(types.table.compare(whole, whole), Comparison::Unknown);
-    assert!(types.table.lacks_signatures.get());
+    let first = types.table.lacks_signature.get();
+    assert_eq!(first, Some(UncheckedType::from(whole)));
     let many = types.data(10, u64::MAX);
     assert_eq!(types.table.compare(many, many), Comparison::Unknown);
 }
@@ -239,9 +240,9 @@ fn buffers_have_gaps() {
     };
     let two = vec![(100, 104), (108, 112), (116, 120), (124, 128)];
     assert_eq!(table.ranges(data(2), 100), Some(two));
-    assert!(!table.lacks_layouts.get());
+    assert_eq!(table.lacks_layout.get(), None);
     assert_eq!(table.ranges(data(1 << 40), 100), None);
-    assert!(table.lacks_layouts.get());
+    assert_eq!(table.lacks_layout.get(), Some(data(1).into()));
     let ints = TypedData {
         datatype: predefined("MPI_INT"),
         ..data(1 << 40)
