@@ -1,5 +1,6 @@
 //! Datatypes of both implementations.
 
+use belljar_trace::datatypes::PREDEFINED;
 use belljar_trace::{Bounds, Datatype, Event, Fact, MpiLibrary};
 
 use crate::node::NodeTracer;
@@ -16,7 +17,12 @@ struct Script {
 }
 
 fn scripts() -> [Script; 4] {
-    let mut tracer = NodeTracer::new(0, &Selection::default());
+    scripts_with(&Selection::default())
+}
+
+/// Scripts with tracers that record this selection.
+fn scripts_with(selection: &Selection) -> [Script; 4] {
+    let mut tracer = NodeTracer::new(0, selection);
     let guest = Guest::mpich(&mut tracer, 0);
     let mpich = Script {
         tracer,
@@ -26,7 +32,7 @@ fn scripts() -> [Script; 4] {
         integer: 0x4c00_0405,
         next: 0xcc00_0000,
     };
-    let mut tracer = NodeTracer::new(0, &Selection::default());
+    let mut tracer = NodeTracer::new(0, selection);
     let guest = Guest::open_mpi(&mut tracer, 0);
     let open_mpi = Script {
         tracer,
@@ -37,7 +43,7 @@ fn scripts() -> [Script; 4] {
         next: 0x5555_9999_0000,
     };
     let standard = [MpiLibrary::Mpich, MpiLibrary::OpenMpi].map(|library| {
-        let mut tracer = NodeTracer::new(0, &Selection::default());
+        let mut tracer = NodeTracer::new(0, selection);
         let guest = Guest::standard_abi(&mut tracer, library, 0);
         Script {
             tracer,
@@ -137,6 +143,39 @@ fn constructors_make_sizes() {
         for (name, arguments, expected) in cases {
             let (_, found) = it.construct(name, &arguments);
             assert_eq!(found, Some(expected), "{name}");
+        }
+    }
+}
+
+#[test]
+fn fortran_types_by_precision_and_range_consist_of_one_predefined_type() {
+    let selection = Selection {
+        datatypes: true,
+        ..Selection::default()
+    };
+    for mut it in scripts_with(&selection) {
+        let cases: [(&str, Vec<u64>, &str); 4] = [
+            (
+                "MPI_Type_create_f90_real",
+                vec![int(-32766), int(300)],
+                "MPI_REAL8",
+            ),
+            (
+                "MPI_Type_create_f90_complex",
+                vec![int(6), int(30)],
+                "MPI_COMPLEX8",
+            ),
+            ("MPI_Type_create_f90_integer", vec![int(9)], "MPI_INTEGER4"),
+            ("MPI_Type_create_f90_integer", vec![int(2)], "MPI_INTEGER1"),
+        ];
+        for (name, arguments, expected) in cases {
+            it.next += 16;
+            let event = it.guest.make(&mut it.tracer, name, &arguments, it.next);
+            let details = event.details.0.as_deref();
+            let made = details.and_then(|details| details.datatypes.as_deref()?.made.clone());
+            let index = PREDEFINED.iter().position(|row| row.name == expected);
+            let part = Datatype::Predefined(u16::try_from(index.unwrap()).unwrap());
+            assert_eq!(made.unwrap().parts, Some(vec![(part, 1)]), "{name}");
         }
     }
 }

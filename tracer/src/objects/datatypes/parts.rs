@@ -2,6 +2,7 @@
 //!
 //! All constructors but those of structures repeat one old type. Used by `datatypes` when constructors return.
 
+use belljar_trace::datatypes::PREDEFINED;
 use belljar_trace::{Datatype, MOST_CONTENTS};
 
 use super::sizes::lengths;
@@ -21,6 +22,10 @@ impl Datatypes {
                 let types = arguments.handles("array_of_types", lengths.len() as u64)?;
                 let types = types.into_iter().map(|handle| self.get(handle));
                 types.zip(lengths).collect()
+            }
+            constructor @ (Constructor::Numeric(_) | Constructor::Range) => {
+                let size = self.constructed_size(arguments)?;
+                vec![(fortran_type(constructor, size)?, 1)]
             }
             _ => {
                 let old = self.get(arguments.word("oldtype")?);
@@ -42,4 +47,16 @@ impl Datatypes {
         }
         (parts.len() <= MOST_CONTENTS).then_some(parts)
     }
+}
+
+/// Returns the predefined datatype of Fortran whose elements have this size, and the kind of a constructor by precision and range.
+fn fortran_type(constructor: Constructor, size: u64) -> Option<Datatype> {
+    let kind = match constructor {
+        Constructor::Numeric(1) => "MPI_REAL",
+        Constructor::Numeric(_) => "MPI_COMPLEX",
+        _ => "MPI_INTEGER",
+    };
+    let name = format!("{kind}{size}");
+    let index = PREDEFINED.iter().position(|row| row.name == name)?;
+    u16::try_from(index).ok().map(Datatype::Predefined)
 }
