@@ -220,6 +220,13 @@ fn overridden(path: &Path, text: &str, overrides: &[String]) -> Result<toml::Tab
 /// Maximum number of parts of a key, more than any key has.
 const DEEPEST_KEY: usize = 16;
 
+/// True for the digits of a whole number, with or without a sign, whatever its size.
+fn is_whole_number(text: &str) -> bool {
+    let text = text.trim();
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    digits.len() > 18 && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Sets `section.key` to a TOML value, or to the literal text.
 fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError> {
     let fail = |reason: &str| ScenarioError::Override {
@@ -229,11 +236,16 @@ fn assign(table: &mut toml::Table, assignment: &str) -> Result<(), ScenarioError
     let (key, value) = assignment
         .split_once('=')
         .ok_or_else(|| fail("there is no `=`"))?;
-    let value = format!("value = {value}")
-        .parse::<toml::Table>()
-        .ok()
-        .and_then(|mut parsed| parsed.remove("value"))
-        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    let parsed = format!("value = {value}").parse::<toml::Table>();
+    let parsed = parsed.ok().and_then(|mut parsed| parsed.remove("value"));
+    if parsed.is_none() && is_whole_number(value) {
+        return Err(fail(&format!(
+            "the number is not from {} to {}; a text of digits needs quotation marks",
+            i64::MIN,
+            i64::MAX
+        )));
+    }
+    let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
     let mut place = table;
     let mut parts: Vec<&str> = key.trim().split('.').collect();
     // Nested sections.
@@ -282,6 +294,18 @@ workload = { command = "true" }
             told.contains("at most 16 parts") && told.len() < 200,
             "{told}"
         );
+    }
+
+    #[test]
+    fn numbers_beyond_the_range_are_refused_as_numbers() {
+        let error = parse(SMALL, &["nodes.count=99999999999999999999"]).unwrap_err();
+        let told = error.to_string();
+        assert!(
+            told.contains("not from -9223372036854775808 to 9223372036854775807"),
+            "{told}"
+        );
+        let named = parse(SMALL, &["name=\"99999999999999999999\""]).unwrap();
+        assert_eq!(named.name, "99999999999999999999");
     }
 
     #[test]
