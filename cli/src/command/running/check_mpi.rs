@@ -19,6 +19,8 @@ const FRAMES: &str = "trace.frames=4";
 const BUFFERS: &str = "trace.buffers=true";
 /// Recording of the contents of datatypes.
 const DATATYPES: &str = "trace.datatypes=true";
+/// Recording of all calls, also if the scenario samples some.
+const ALL_CALLS: &str = "trace.sample={}";
 /// The end of a run directory's name before the run is complete.
 const INCOMPLETE: &str = "incomplete";
 
@@ -66,6 +68,9 @@ pub(crate) fn check_mpi(arguments: &CheckMpiArguments) -> Result<ExitCode> {
         false => command.arg("mpirun"),
     };
     command.args(["--set", FRAMES, "--set", DATATYPES]);
+    if is_scenario {
+        command.args(["--set", ALL_CALLS]);
+    }
     if !arguments.no_buffers {
         command.args(["--set", BUFFERS]);
     }
