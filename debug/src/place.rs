@@ -132,6 +132,10 @@ impl Session {
                     return Err(SessionError::NoRanks(*time));
                 }
                 let moved = self.timeline.goto_time(*time)?;
+                let end = self.timeline.position().time;
+                if matches!(moved, Moved::Ended(_)) && end < *time {
+                    return Err(SessionError::AfterEnd { asked: *time, end });
+                }
                 let moved = self.back_to_ranks(moved)?;
                 match self.shows_all || !self.rank_processes().is_empty() {
                     true => Ok(moved),
@@ -201,7 +205,7 @@ impl Session {
         stop: &AtomicBool,
     ) -> Result<Moved, SessionError> {
         let mut seen = 0;
-        let found = self.follow_calls(stop, |_, calls| {
+        let found = self.follow_calls(stop, |session, calls| {
             for call in calls {
                 let is_wanted =
                     call.rank == rank && call.depth == 0 && name_of(call.function) == function;
@@ -210,17 +214,10 @@ impl Session {
                     return Some((call.node, call.entry));
                 }
             }
-            None
+            // A call that never returns is only found among the open ones.
+            session.open_call(rank, function, number.checked_sub(seen + 1)?)
         })?;
-        let open = found.or_else(|| {
-            let open = self.open_calls().into_iter();
-            let mut open = open.filter(|call| {
-                call.rank == rank && call.depth == 0 && name_of(call.function) == function
-            });
-            let left = number.checked_sub(seen + 1)?;
-            open.nth(left as usize).map(|call| (call.node, call.entry))
-        });
-        match open {
+        match found {
             Some((node, cycle)) => {
                 let moved = self.goto_cycle(node, cycle)?;
                 self.enter_call(node, cycle)?;
@@ -234,6 +231,16 @@ impl Session {
                 seen,
             }),
         }
+    }
+
+    /// Node and entry of an open call of a rank, after `before` other open ones of the function.
+    fn open_call(&self, rank: u32, function: &str, before: u64) -> Option<(u32, u64)> {
+        let open = self.open_calls().into_iter();
+        let mut open = open.filter(|call| {
+            call.rank == rank && call.depth == 0 && name_of(call.function) == function
+        });
+        let call = open.nth(usize::try_from(before).ok()?)?;
+        Some((call.node, call.entry))
     }
 
     /// On a node whose processors take turns, moves from the end of a slice to the call entered at `cycle`. Stays at the

@@ -60,6 +60,14 @@ pub enum SessionError {
     /// All ranks have ended by then.
     #[error("all ranks have ended by {0}; give an earlier time, or end, or add --all-processes")]
     RanksGone(Time),
+    /// A time after the end of the run.
+    #[error("{asked} is after the end of the run at {end}; give an earlier time, or end")]
+    AfterEnd {
+        /// The time.
+        asked: Time,
+        /// The end.
+        end: Time,
+    },
     /// A thread does not exist at the present position.
     #[error("thread {0} does not exist here, or its kernel has not saved its registers")]
     NoThread(u64),

@@ -229,7 +229,7 @@ fn requests_that_cannot_be_served_are_errors() {
     if !recorded(&dir) {
         return;
     }
-    let commands = "monitor hash\ngoto \"rank 9, MPI_Recv\"\ngoto \"1 us\"\ngoto foo\ngoto\nmonitor hash\nprint $rip=1\n";
+    let commands = "monitor hash\ngoto \"rank 9, MPI_Recv\"\ngoto \"1 us\"\ngoto \"99 s\"\ngoto foo\ngoto\nmonitor hash\nprint $rip=1\n";
     let output = debugged(&dir, commands);
     // A refused `goto` does not step.
     let hashes = output.lines().filter(|line| line.starts_with("node 0: "));
@@ -243,6 +243,10 @@ fn requests_that_cannot_be_served_are_errors() {
     );
     assert!(
         output.contains("no rank has started by 1.000 us"),
+        "{output}"
+    );
+    assert!(
+        output.contains("99.00 s is after the end of the run at 2."),
         "{output}"
     );
     let (output, error, code) = dir.call(&["debug", "rows-run", "--at", "rank 9, MPI_Recv"]);
