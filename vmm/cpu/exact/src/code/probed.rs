@@ -51,6 +51,9 @@ impl ProbedCode {
     /// The places that the page at `linear`, number `number` in RAM, lacks for its breakpoints, together with
     /// those that it has; `None` if it lacks none.
     pub(crate) fn with_breakpoints(&self, number: u64, linear: u64) -> Option<Box<[(u16, u32)]>> {
+        if self.breakpoints.is_empty() {
+            return None;
+        }
         let known = self.pages.get(&number);
         let mut places: Vec<(u16, u32)> = known.map_or_else(Vec::new, |known| known.to_vec());
         let before = places.len();
