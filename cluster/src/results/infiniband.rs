@@ -53,35 +53,33 @@ pub const INFINIBAND_PAIRS_FILE: &str = "pairs-ib.csv";
 
 /// The text of `links-ib.csv`.
 pub fn links(network: &Lossless) -> String {
-    let mut text = "link,direction,packets,bytes,busy_ps,queue_ps,xmit_wait_ps\n".to_owned();
-    for (link, figures) in (0..).zip(network.figures()) {
-        let name = network.topology().link_name(link);
-        for (direction, of) in ["up", "down"].iter().zip(figures) {
-            if of.packets > 0 {
-                row(&mut text, &format!("{name},{direction}"), &of);
-            }
-        }
-    }
-    text
-}
-
-fn row(text: &mut String, link: &str, of: &PortFigures) {
-    let (busy, queue, wait) = (of.busy_ps, of.wait_ps, of.credit_wait_ps);
-    let (packets, bytes) = (of.packets, of.bytes);
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{link},{packets},{bytes},{busy},{queue},{wait}");
+    let columns = "packets,bytes,busy_ps,queue_ps,xmit_wait_ps";
+    each_direction(network, columns, |of| {
+        let (busy, queue, wait) = (of.busy_ps, of.wait_ps, of.credit_wait_ps);
+        format!("{},{},{busy},{queue},{wait}", of.packets, of.bytes)
+    })
 }
 
 /// The text of `marks-ib.csv`.
 pub fn marks(network: &Lossless) -> String {
-    let mut text = "link,direction,packets,marked,longest_queue\n".to_owned();
+    each_direction(network, "packets,marked,longest_queue", |of| {
+        format!("{},{},{}", of.packets, of.marks, of.longest_queue)
+    })
+}
+
+/// A table with a row for each direction of a link with packets.
+fn each_direction(
+    network: &Lossless,
+    columns: &str,
+    row: impl Fn(&PortFigures) -> String,
+) -> String {
+    let mut text = format!("link,direction,{columns}\n");
     for (link, figures) in (0..).zip(network.figures()) {
         let name = network.topology().link_name(link);
         for (direction, of) in ["up", "down"].iter().zip(figures) {
-            let (packets, marks, queue) = (of.packets, of.marks, of.longest_queue);
-            if packets > 0 {
+            if of.packets > 0 {
                 // Writing to a String cannot fail.
-                let _ = writeln!(text, "{name},{direction},{packets},{marks},{queue}");
+                let _ = writeln!(text, "{name},{direction},{}", row(&of));
             }
         }
     }
