@@ -1,4 +1,7 @@
 //! Congestion control of InfiniBand cards: sums of `summary.json`.
+//!
+//! Unknown keys are ignored and missing ones are zero, as everywhere in a summary, which is untrusted; sums saturate. The command `report` calls
+//! this for the line on congestion control.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,7 @@
-//! Sums of a card's congestion control over its queue pairs.
+//! Sums of a card's congestion control over its queue pairs, as `summary.json` has them.
+//!
+//! A card without a queue pair that met congestion has no sums, so summaries of runs without control are as before. The report of a node
+//! makes the sums, and the summary of a run adds those of all nodes.
 
 use belljar_vmm::PairCongestion;
 use serde::{Deserialize, Serialize};
